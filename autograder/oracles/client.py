@@ -1,0 +1,236 @@
+"""Starting oracle processes and asking them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autograder import frames
+from autograder.oracles import runtime
+from autograder.spec import Inputs, Lab, Task
+
+FRAMEWORKS = ("tensorflow", "torch")
+"""The slower to import first: they are started in this order."""
+
+Progress = Callable[[str], None]
+
+
+class OracleError(RuntimeError):
+    """An oracle cannot answer. Never the learner's fault."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one oracle says to one case: a value, or why there is none."""
+
+    value: Any = None
+    error: str = ""
+
+
+_children: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def launch(framework: str) -> bool:
+    """Start the process of `framework` in the background, unless one runs or is starting. Returns at once.
+
+    Returns
+    -------
+    bool
+        Whether this call started it.
+    """
+    if importlib.util.find_spec(framework) is None:
+        raise OracleError(f"{framework} is not installed in {sys.prefix}. Run: pip install -e '.[frameworks]'")
+    home = runtime.directory()
+    # The child inherits the lock and holds it while it lives, so a lock can't go stale and two starters can't start two.
+    with open(home / f"{framework}.lock", "a+b") as lock, open(home / f"{framework}.log", "ab") as log:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        log.truncate(0)
+        command = [sys.executable, "-P", "-m", "autograder.oracles.server", framework, os.fspath(socket_path(framework))]
+        command += ["--idle", os.environ.get("AUTOGRADER_ORACLE_IDLE", "900")]
+        _children[framework] = subprocess.Popen(
+            command, cwd="/", env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock.fileno(),)
+        )
+    return True
+
+
+def socket_path(framework: str) -> Path:
+    return runtime.directory() / f"{framework}.sock"
+
+
+def environment() -> dict[str, str]:
+    """The oracle's environment: byte code is written, no accelerator is taken, one thread does the small cases."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONSTARTUP")}
+    kept["PYTHONPATH"] = os.fspath(runtime.PACKAGE.parent)
+    return kept | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "TF_NUM_INTRAOP_THREADS": "1",
+        "TF_NUM_INTEROP_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+
+
+def open_socket(framework: str) -> socket.socket | None:
+    """A connection to a running process, or None."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(os.fspath(socket_path(framework)))
+    except OSError:
+        connection.close()
+        return None
+    if not runtime.same_user(connection):
+        connection.close()
+        raise OracleError(f"{socket_path(framework)} is served by another user; remove it.")
+    return connection
+
+
+def ask(connection: socket.socket, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    frames.write_frame(connection, request)
+    return frames.read_frame(connection, timeout=timeout)
+
+
+class Oracle:
+    """One framework, as seen by a grader.
+
+    Parameters
+    ----------
+    framework : str
+    patience : float
+        Seconds to wait in all for a process that is starting, or that has much to do.
+    progress : callable, optional
+        Told in a sentence what is waited for.
+    """
+
+    def __init__(self, framework: str, *, patience: float = 120.0, progress: Progress | None = None) -> None:
+        self.framework, self.patience = framework, patience
+        self.progress = progress or (lambda sentence: None)
+
+    def launch(self) -> None:
+        """See that a process is there or on its way."""
+        launch(self.framework)
+
+    def answer(self, lab: Lab, task: Task, cases: Sequence[Inputs]) -> list[Answer]:
+        """What the framework says to each of `cases`.
+
+        Raises
+        ------
+        OracleError
+            It cannot be started, cannot import its framework or the spec, or does not answer in time.
+        """
+        deadline = time.monotonic() + self.patience
+        request = {"do": "answer", "lab": lab.name, "task": task.name, "stamp": runtime.source_stamp(), "version": lab.version, "cases": list(cases)}
+        for attempt in (1, 2):  # a process may end, idle, just as it is asked
+            with self.connect(deadline) as connection:
+                try:
+                    frames.write_frame(connection, request)
+                    reply = self.wait(connection, deadline)
+                except (OSError, EOFError, frames.FrameError) as error:
+                    if attempt == 2 or isinstance(error, TimeoutError):
+                        raise OracleError(f"the {self.framework} oracle broke off: {error or type(error).__name__}{self.last_words()}") from None
+                    continue
+            if "answers" in reply:
+                return [self.read(answer) for answer in reply["answers"]]
+            if "error" in reply:
+                raise OracleError(f"{self.framework} oracle: {reply['error']}")
+        raise OracleError(f"the {self.framework} oracle ended before it answered.")
+
+    @staticmethod
+    def read(answer: dict[str, Any]) -> Answer:
+        if "error" in answer:
+            return Answer(error=answer["error"])
+        return Answer(value=frames.decode(answer["value"]))
+
+    def wait(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
+        while True:
+            reply = frames.read_frame(connection, timeout=max(0.01, deadline - time.monotonic()))
+            if "progress" not in reply:
+                return reply
+            self.progress(f"{self.framework}: {reply['progress']}, {reply['seconds']:.0f} s")
+
+    def connect(self, deadline: float) -> socket.socket:
+        """A connection to a process that runs this code; starts one, and replaces an old one."""
+        pause, launched = 0.01, 0
+        while True:
+            connection = open_socket(self.framework)
+            if connection is not None:
+                try:
+                    if ask(connection, {"do": "hello"}, timeout=30.0).get("code") == runtime.code_version():
+                        return connection
+                    ask(connection, {"do": "stop"}, timeout=5.0)
+                except (OSError, EOFError, frames.FrameError):
+                    self.progress(f"{self.framework}: the process is ending")
+                connection.close()
+            elif launch(self.framework):
+                launched += 1
+                if launched > 2:
+                    raise OracleError(f"the {self.framework} oracle does not start{self.last_words()}")
+            if time.monotonic() > deadline:
+                raise OracleError(f"the {self.framework} oracle did not start in {self.patience:.0f} s{self.last_words()}")
+            time.sleep(pause)
+            pause = min(0.1, pause * 1.5)
+
+    def last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = (runtime.directory() / f"{self.framework}.log").read_text(errors="replace").strip().splitlines()
+            if lines:
+                return f"; its last words: {lines[-1][:300]}"
+        return "."
+
+
+def running() -> list[dict[str, Any]]:
+    """What each oracle process that answers says of itself: framework, pid, state, release, served, seconds, idle."""
+    found = []
+    for framework in FRAMEWORKS:
+        connection = open_socket(framework)
+        if connection is not None:
+            with connection, contextlib.suppress(OSError, EOFError, frames.FrameError):
+                found.append(ask(connection, {"do": "hello"}, timeout=30.0))
+    return found
+
+
+def stop(frameworks: Sequence[str] = FRAMEWORKS, *, patience: float = 5.0) -> list[str]:
+    """End the processes of this user; by signal when one doesn't listen. Returns which there were."""
+    stopped = []
+    for framework in frameworks:
+        connection = open_socket(framework)
+        if connection is None:
+            continue
+        stopped.append(framework)
+        with connection:
+            found = runtime.peer(connection)
+            with contextlib.suppress(OSError, EOFError, frames.FrameError):
+                ask(connection, {"do": "stop"}, timeout=patience)
+        deadline = time.monotonic() + patience
+        while is_locked(framework):
+            if time.monotonic() > deadline and found is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found[0], signal.SIGKILL)
+                deadline += patience
+            time.sleep(0.02)
+        child = _children.pop(framework, None)
+        if child is not None:
+            child.wait()
+    return stopped
+
+
+def is_locked(framework: str) -> bool:
+    with open(runtime.directory() / f"{framework}.lock", "a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
