@@ -185,9 +185,7 @@ def serve(port: int, open_browser: bool, started: float) -> int:
     try:
         wait_until_up(server, port, token)
         base = f"http://127.0.0.1:{port}"
-        say(
-            f"\nReady after {time.monotonic() - started:.0f} s. Open this link; it holds your key, so keep it private:\n"
-        )
+        say(f"\nReady after {time.monotonic() - started:.0f} s. Open this link (it holds your key: keep it private):\n")
         say(f"    {base}/lab?token={token}\n")
         say(f"The book: {base}/book/   Your grades: {base}/autograder/   (after the first link)")
         say("Stop with Ctrl-C.")
