@@ -1,0 +1,126 @@
+"""Feedback for a terminal, through Rich; plain text where there are no colours."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from autograder.feedback import words
+from autograder.report import CounterExample, Report, TaskResult
+
+COLOURS = {
+    "right": "green",
+    "wrong": "red",
+    "missing": "yellow",
+    "failed": "red",
+    "refused": "magenta",
+    "ungraded": "yellow",
+}
+
+
+def printable(value: str) -> str:
+    """`value` without control characters: a message must not be able to move the cursor or clear the screen."""
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in value
+    )
+
+
+def plain(value: str, style: str = "") -> Text:
+    # Text, never markup: a learner's "[red]" is five characters, not a colour.
+    return Text(printable(value), style=style)
+
+
+def _code(source: str) -> RenderableType:
+    return Syntax(printable(source), "python", theme="ansi_light", background_color="default", word_wrap=True)
+
+
+def _example(example: CounterExample, oracles: str) -> list[RenderableType]:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    if example.inputs:
+        grid.add_row("inputs", plain(example.inputs))
+    if example.expected:
+        grid.add_row("expected", plain(example.expected))
+    if example.got:
+        grid.add_row("got", plain(example.got))
+    parts: list[RenderableType] = [
+        plain("The smallest input found on which it differs:", "bold"),
+        Padding(grid, (0, 0, 0, 2)),
+    ]
+    if oracles:
+        parts.append(plain(f"  The expected answer is from {oracles}.", "dim"))
+    if example.replay:
+        parts += [
+            plain("To see it yourself, run this in a new cell:", "bold"),
+            Padding(_code(example.replay), (0, 0, 0, 2)),
+        ]
+    return parts
+
+
+def _task(task: TaskResult) -> RenderableType:
+    sign, word = words.verdict(task)
+    head = Text.assemble(
+        (f"{sign} {word}  ", f"bold {COLOURS.get(task.verdict, '')}"),
+        (printable(task.title or task.name), "bold"),
+        f"  ({printable(task.name)})  ",
+    )
+    head.append(words.points(task.points, task.max_points), style="dim")
+    body: list[RenderableType] = []
+    if task.message:
+        body.append(plain(task.message))
+    if task.counter_example:
+        body += _example(task.counter_example, words.oracles(task))
+    if task.diagnosis:
+        body.append(plain("What this looks like:", "bold"))
+        listing = Table.grid(padding=(0, 1))
+        for count, line in enumerate(task.diagnosis, 1):
+            listing.add_row(f"{count}." if len(task.diagnosis) > 1 else "", plain(line))
+        body.append(Padding(listing, (0, 0, 0, 2)))
+    if task.traceback:
+        body += [plain("Where your code stopped:", "bold"), Padding(plain(task.traceback.rstrip()), (0, 0, 0, 2))]
+    body += [plain(f"Note: {note}") for note in task.notes]
+    if task.verdict == "right" and words.cases(task):
+        body.append(plain(words.cases(task), "dim"))
+    return Group(head, *(Padding(part, (0, 0, 0, 4)) for part in body))
+
+
+def show(report: Report, console: Console | None = None) -> None:
+    """Print `report` to the terminal (or to `console`)."""
+    console = console or Console(highlight=False)
+    console.print(Rule(plain(report.title or report.lab, "bold"), align="left"))
+    for task in report.tasks:
+        console.print(_task(task))
+        console.print()
+    console.print(plain(words.summary(report), "bold"))
+    console.print(plain(words.mode(report), "dim"))
+    if line := words.ungraded_line(report):
+        console.print(plain(line))
+    for note in report.notes:
+        console.print(plain(f"Note: {note}"))
+    trail = [
+        report.file,
+        f"spec {report.spec_version}",
+        f"seed {report.seed}",
+        report.sandbox,
+        f"{report.seconds:.1f} s",
+    ]
+    console.print(plain(" · ".join(part for part in trail if part), "dim"))
+
+
+def text(report: Report, width: int = 100) -> str:
+    """`report` as plain text, at most `width` columns."""
+    buffer = io.StringIO()
+    show(
+        report,
+        Console(
+            file=buffer, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False
+        ),
+    )
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

@@ -1,0 +1,91 @@
+"""What can go wrong with a gradebook, each said in one line with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+
+class GradebookError(RuntimeError):
+    """The gradebook could not do what was asked. Nothing that was in it is lost."""
+
+
+class GradebookTooNew(GradebookError):
+    """The gradebook was written by a newer autograder."""
+
+
+def shown(url: str) -> str:
+    """The address without its password; for SQLite, the file."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return url.split("@")[-1]
+    return (
+        (parsed.database or "")
+        if parsed.get_backend_name() == "sqlite"
+        else parsed.render_as_string(hide_password=True)
+    )
+
+
+_SIGNS = [
+    (
+        "read-only",
+        "the file or its folder is read-only. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+    ),
+    (
+        "permission denied",
+        "you may not write there. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+    ),
+    (
+        "file exists",
+        "a file stands where its folder should be. Move that file, or set AUTOGRADER_HOME to another folder",
+    ),
+    (
+        "not a directory",
+        "a file stands where its folder should be. Move that file, or set AUTOGRADER_HOME to another folder",
+    ),
+    ("no space left", "the disk is full. Free some space and try again"),
+    ("file too large", "the disk's quota is used up. Free some space and try again"),
+    (
+        "readonly",
+        "the file or its folder is read-only. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+    ),
+    (
+        "unable to open",
+        "the file cannot be opened. Check that its folder exists and that you may write there, or set AUTOGRADER_HOME",
+    ),
+    ("disk is full", "the disk is full. Free some space and try again"),
+    ("disk i/o", "the disk is full, over its quota, or failing. Free some space and try again"),
+    ("database is locked", "another program has kept it locked for too long. Close it and try again"),
+    (
+        "not a database",
+        "the file is not a gradebook, or is damaged. Move it away to start a new one, and keep it: its submissions may be recoverable",
+    ),
+    (
+        "malformed",
+        "the file is damaged. Move it away to start a new one, and keep it: its submissions may be recoverable",
+    ),
+    ("no such table", "the file is an SQLite database but not a gradebook, or is damaged. Name another file"),
+    ("already exists", "the file is an SQLite database with other tables in it. Name another file"),
+]
+
+
+def in_words(error: BaseException) -> str:
+    """The fault, and what to do about it."""
+    text = str(getattr(error, "orig", None) or error).strip()
+    for sign, words in _SIGNS:
+        if sign in text.lower():
+            return words
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+@contextmanager
+def one_line(url: str, doing: str) -> Iterator[None]:
+    """Turn a database's or disk's own error into a GradebookError that says what was being done, and where."""
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        raise GradebookError(f"gradebook {shown(url)}: could not {doing}: {in_words(error)}.") from error

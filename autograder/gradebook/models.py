@@ -1,0 +1,155 @@
+"""The tables. What is handed in is only ever added to: no row here is changed or deleted by grading.
+
+Content is kept once per SHA-256, a submission once per learner, lab and content, and every act of handing in
+is an attempt. A grade belongs to a submission and a spec version, so a regrade after a spec fix stands beside
+the old one. Roles, deadlines, adjustments and the queue come as further tables that refer to these.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+HEAD = "0001"
+"""The schema this code is written for; the newest file in ``migrations/versions``."""
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Moment(TypeDecorator[datetime]):
+    """A moment in UTC. SQLite keeps no zone, so it is put back when read."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"a moment without a zone: {value!r}; give datetime.now(UTC)")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    # Named constraints, so that later migrations can refer to them on every database.
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Learner(Base):
+    __tablename__ = "learner"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(255), unique=True)
+    since: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class Content(Base):
+    """The bytes of a notebook, under their SHA-256."""
+
+    __tablename__ = "content"
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    size: Mapped[int]
+    data: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    stored_at: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class Submission(Base):
+    """One learner's notebook for one lab."""
+
+    __tablename__ = "submission"
+    __table_args__ = (UniqueConstraint("learner_id", "lab", "sha256"), Index(None, "lab", "learner_id"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learner.id"))
+    lab: Mapped[str] = mapped_column(String(100))
+    sha256: Mapped[str] = mapped_column(ForeignKey("content.sha256"))
+    stored_at: Mapped[datetime] = mapped_column(Moment, default=now)
+
+    learner: Mapped[Learner] = relationship()
+    content: Mapped[Content] = relationship()
+    attempts: Mapped[list[Attempt]] = relationship(order_by="Attempt.id", back_populates="submission")
+    grades: Mapped[list[Grade]] = relationship(order_by="Grade.id", back_populates="submission")
+
+
+class Attempt(Base):
+    """One act of handing in."""
+
+    __tablename__ = "attempt"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submission.id"), index=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now)
+    filename: Mapped[str] = mapped_column(Text)
+    source: Mapped[str] = mapped_column(String(40))
+    """Where it came from: ``notebook`` or ``command line``."""
+
+    submission: Mapped[Submission] = relationship(back_populates="attempts")
+
+
+class Grade(Base):
+    """The outcome of grading one submission with one spec version."""
+
+    __tablename__ = "grade"
+    __table_args__ = (UniqueConstraint("submission_id", "spec_version", "mode", "run"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submission.id"))
+    spec_version: Mapped[str] = mapped_column(String(40))
+    mode: Mapped[str] = mapped_column(String(20))
+    run: Mapped[int]
+    """1, and more where an earlier run was unsettled (a time limit, a fault of the grader)."""
+    points: Mapped[float]
+    max_points: Mapped[float]
+    full_marks: Mapped[bool]
+    settled: Mapped[bool]
+    graded_at: Mapped[datetime] = mapped_column(Moment, default=now)
+    report: Mapped[str] = mapped_column(Text, deferred=True)
+    """The whole report, as JSON."""
+
+    submission: Mapped[Submission] = relationship(back_populates="grades")
+    tasks: Mapped[list[TaskGrade]] = relationship(order_by="TaskGrade.position", back_populates="grade")
+
+
+class TaskGrade(Base):
+    """One task of a grade, for statistics; the words are in the report."""
+
+    __tablename__ = "task_grade"
+
+    grade_id: Mapped[int] = mapped_column(ForeignKey("grade.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    task: Mapped[str] = mapped_column(String(100), index=True)
+    verdict: Mapped[str] = mapped_column(String(20))
+    cause: Mapped[str] = mapped_column(String(20))
+    points: Mapped[float]
+    max_points: Mapped[float]
+
+    grade: Mapped[Grade] = relationship(back_populates="tasks")

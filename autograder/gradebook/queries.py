@@ -1,0 +1,188 @@
+"""Reading a gradebook: what a learner handed in, what it earned, and a table of it all."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TextIO
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, joinedload, selectinload, undefer
+
+from autograder.gradebook.models import Attempt, Content, Grade, Learner, Submission
+from autograder.gradebook.store import Gradebook
+from autograder.report import Report
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A submission with the grade that counts for it, if it has one."""
+
+    id: int
+    learner: str
+    lab: str
+    sha256: str
+    filename: str
+    attempts: int
+    first_at: datetime
+    last_at: datetime
+    mode: str = ""
+    spec_version: str = ""
+    points: float | None = None
+    max_points: float | None = None
+    full_marks: bool = False
+    tasks: tuple[tuple[str, str, float, float], ...] = ()
+    """(task, verdict, points, of)"""
+
+
+def _rank(grade: Grade) -> tuple[bool, int]:
+    # An official grade outranks practice; then the newest counts: it was made with the newest spec.
+    return grade.mode == "official", grade.id
+
+
+def _graded(submission: Submission) -> Graded:
+    attempts = submission.attempts
+    fields = {
+        "id": submission.id,
+        "learner": submission.learner.name,
+        "lab": submission.lab,
+        "sha256": submission.sha256,
+        "filename": attempts[-1].filename,
+        "attempts": len(attempts),
+        "first_at": attempts[0].at,
+        "last_at": attempts[-1].at,
+    }
+    if not submission.grades:
+        return Graded(**fields)
+    grade = max(submission.grades, key=_rank)
+    return Graded(
+        **fields,
+        mode=grade.mode,
+        spec_version=grade.spec_version,
+        points=grade.points,
+        max_points=grade.max_points,
+        full_marks=grade.full_marks,
+        tasks=tuple((task.task, task.verdict, task.points, task.max_points) for task in grade.tasks),
+    )
+
+
+def _with_everything(
+    session: Session, learner: str | None, lab: str | None, submission_id: int | None = None
+) -> list[Submission]:
+    query = select(Submission).options(
+        joinedload(Submission.learner),
+        selectinload(Submission.attempts),
+        selectinload(Submission.grades).selectinload(Grade.tasks),
+    )
+    if learner is not None:
+        query = query.join(Learner).where(Learner.name == learner)
+    if lab is not None:
+        query = query.where(Submission.lab == lab)
+    if submission_id is not None:
+        query = query.where(Submission.id == submission_id)
+    return list(session.scalars(query))
+
+
+def submissions(book: Gradebook, *, learner: str | None = None, lab: str | None = None) -> list[Graded]:
+    """What was handed in, last attempt first."""
+    with book.reading() as session:
+        found = [_graded(submission) for submission in _with_everything(session, learner, lab)]
+    return sorted(found, key=lambda one: (one.last_at, one.id), reverse=True)
+
+
+def submission(book: Gradebook, submission_id: int) -> Graded | None:
+    """One submission, whoever handed it in."""
+    with book.reading() as session:
+        found = _with_everything(session, None, None, submission_id)
+        return _graded(found[0]) if found else None
+
+
+def latest(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
+    """The submission handed in last."""
+    found = submissions(book, learner=learner, lab=lab)
+    return found[0] if found else None
+
+
+def best(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
+    """The submission with the most points; of equals, official before practice, then the earliest."""
+    found = [one for one in submissions(book, learner=learner, lab=lab) if one.points is not None]
+    return min(
+        found, key=lambda one: (-(one.points or 0.0), one.mode != "official", one.first_at, one.id), default=None
+    )
+
+
+def labs(book: Gradebook, *, learner: str) -> list[str]:
+    """The labs a learner has handed in."""
+    with book.reading() as session:
+        return list(
+            session.scalars(
+                select(Submission.lab).join(Learner).where(Learner.name == learner).distinct().order_by(Submission.lab)
+            )
+        )
+
+
+def notebook(book: Gradebook, submission_id: int) -> bytes | None:
+    """The bytes that were handed in."""
+    with book.reading() as session:
+        return session.scalar(select(Content.data).join(Submission).where(Submission.id == submission_id))
+
+
+def report(book: Gradebook, submission_id: int) -> Report | None:
+    """The report that counts for a submission."""
+    with book.reading() as session:
+        grades = list(
+            session.scalars(select(Grade).where(Grade.submission_id == submission_id).options(undefer(Grade.report)))
+        )
+        return Report.from_json(max(grades, key=_rank).report) if grades else None
+
+
+def counts(book: Gradebook) -> tuple[int, int]:
+    """How many submissions and attempts there are."""
+    with book.reading() as session:
+        return session.scalar(select(func.count(Submission.id))) or 0, session.scalar(
+            select(func.count(Attempt.id))
+        ) or 0
+
+
+COLUMNS = [
+    "learner",
+    "lab",
+    "submission",
+    "attempts",
+    "first_at",
+    "last_at",
+    "mode",
+    "spec_version",
+    "points",
+    "max_points",
+    "sha256",
+    "filename",
+]
+
+
+def cell(value: object) -> object:
+    """A value as a spreadsheet takes it: text that would start a formula is quoted."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def export_csv(book: Gradebook, out: TextIO, *, lab: str | None = None) -> int:
+    """Write every submission as a row of CSV, by learner, lab and time; returns how many."""
+    rows = sorted(submissions(book, lab=lab), key=lambda one: (one.learner, one.lab, one.first_at, one.id))
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for one in rows:
+        values = [
+            one.learner,
+            one.lab,
+            one.id,
+            one.attempts,
+            one.first_at.isoformat(),
+            one.last_at.isoformat(),
+            one.mode,
+            one.spec_version,
+        ]
+        writer.writerow([cell(value) for value in [*values, one.points, one.max_points, one.sha256, one.filename]])
+    return len(rows)

@@ -1,0 +1,1 @@
+"""A room in which a class works: the settings of the local JupyterLab server."""
