@@ -1,28 +1,22 @@
 """What kind of wrong an answer is, in words, most likely first.
 
-Two tables: KINDS for an answer that differs, RAISED for a call that raised. Each row is a name, which the spec's
-hints may refer to, and a function that returns a sentence where the row applies and None where it doesn't.
+KINDS is a table: each row is a name, which a spec's hints may refer to, and a function that returns a sentence where
+the row applies and None where it doesn't. Earlier rows are more telling than later ones.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from autograder.compare import Mismatch, compare, describe
-from autograder.spec import Inputs, Tolerance
+from autograder.compare import compare, describe
+from autograder.evidence import COTANGENTS, Evidence, summed_to
 
-COTANGENTS = ("g", "cotangent", "grad", "upstream")
-"""What specs call the cotangent that comes in."""
-
-MOST = 3
+MOST = 2
 """Sentences given at a time: more would bury the right one."""
 
 
@@ -32,127 +26,33 @@ class Diagnosis:
     sentence: str
 
 
-@dataclass
-class Evidence:
-    """One wrong answer.
-
-    Parameters
-    ----------
-    inputs : dict
-    want, got : plain data
-        Whole answers.
-    mismatches : list of Mismatch
-        From `compare`; the first one is looked at closest.
-    ask : callable, optional
-        ``ask(inputs) -> want`` for other inputs: what the oracles would say if, for instance, the cotangent were all ones.
-    changed, aliased : sequences of str
-        Inputs that the call changed in place, or returned as its result.
-    """
-
-    inputs: Inputs
-    want: Any
-    got: Any
-    mismatches: list[Mismatch]
-    ask: Callable[[Inputs], Any] | None = None
-    tolerance: Tolerance | None = None
-    changed: Sequence[str] = ()
-    aliased: Sequence[str] = ()
-
-    _asked: dict[str, Any] = field(default_factory=dict)
-
-    @cached_property
-    def first(self) -> Mismatch:
-        return self.mismatches[0]
-
-    @cached_property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The inputs that are arrays, named as the learner sees them; one level into lists and dicts."""
-        return dict(named_arrays(self.inputs))
-
-    @cached_property
-    def cotangent(self) -> np.ndarray | None:
-        return next((np.asarray(self.inputs[name]) for name in COTANGENTS if isinstance(self.inputs.get(name), (np.ndarray, np.generic))), None)
-
-    @cached_property
-    def pair(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """(got, want) of the first mismatch, as float arrays, if both are non-empty numbers."""
-        one, other = self.first.got, self.first.want
-        if not (is_numeric(one) and is_numeric(other)):
-            return None
-        got, want = np.asarray(one), np.asarray(other)
-        return (got, want) if got.size and want.size else None
-
-    def close(self, got: Any, want: Any) -> bool:
-        """Same shape and values, whatever the dtype."""
-        got, want = np.asarray(got), np.asarray(want)
-        return got.shape == want.shape and not compare(got.astype(want.dtype), want, self.tolerance)
-
-    def instead(self, label: str, **changed: Any) -> Any:
-        """The oracles' answer, at the place of the first mismatch, had the inputs been others; None if there is none."""
-        if self.ask is None:
-            return None
-        if label not in self._asked:
-            self._asked[label] = self.ask(self.inputs | changed)
-        return at(self._asked[label], self.first.where)
-
-
-def diagnose(evidence: Evidence, hints: dict[str, str] | None = None) -> list[Diagnosis]:
-    """What kinds of wrong fit the evidence; at most MOST, each with the spec's hint appended where it has one."""
-    return _apply(KINDS, evidence, hints)
-
-
-def diagnose_raised(kind: str, message: str, hints: dict[str, str] | None = None) -> list[Diagnosis]:
-    """What an exception of type `kind` usually means in a lab."""
-    return _apply(RAISED, (kind, message), hints)
-
-
-def _apply(table: dict[str, Callable[[Any], str | None]], evidence: Any, hints: dict[str, str] | None) -> list[Diagnosis]:
+def diagnose(evidence: Evidence) -> list[Diagnosis]:
+    """Every kind of wrong that fits the evidence, in the order of the table."""
     found = []
-    for name, look in table.items():
+    for name, look in KINDS.items():
         with np.errstate(all="ignore"):
             sentence = look(evidence)
         if sentence:
-            found.append(Diagnosis(name, f"{sentence} {(hints or {}).get(name, '')}".strip()))
-        if len(found) == MOST:
-            break
+            found.append(Diagnosis(name, sentence))
     return found
 
 
-def is_numeric(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.ndarray, np.generic)) and np.asarray(value).dtype.kind in "biufc"
+def rank(wrong: Sequence[Evidence], hints: Mapping[str, str] | None = None) -> list[Diagnosis]:
+    """What fits the wrong answers best: a kind that explains more of them comes first.
 
-
-def named_arrays(inputs: Inputs) -> Iterator[tuple[str, np.ndarray]]:
-    for name, value in inputs.items():
-        if isinstance(value, (np.ndarray, np.generic)):
-            yield name, np.asarray(value)
-        elif isinstance(value, (list, tuple, dict)):
-            for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-                if isinstance(part, (np.ndarray, np.generic)):
-                    yield f"{name}[{key!r}]", np.asarray(part)
-
-
-def at(value: Any, where: str) -> Any:
-    """The part of `value` that `where` (as in ``[1]['w']``) leads to; None if there is none."""
-    for key in re.findall(r"\[('(?:[^'\\]|\\.)*'|\"[^\"]*\"|\d+)\]", where):
-        step = int(key) if key.isdigit() else key[1:-1]
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def summed_to(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """`value` summed over the axes along which `shape` would broadcast to it; None if it would not."""
-    try:
-        if np.broadcast_shapes(value.shape, shape) != value.shape:
-            return None
-    except ValueError:
-        return None
-    lead = value.ndim - len(shape)
-    axes = tuple(axis for axis in range(value.ndim) if axis < lead or (shape[axis - lead] == 1 and value.shape[axis] != 1))
-    return value.sum(axis=axes).reshape(shape)
+    One entry that is wrong fits many kinds by accident; a dozen cases rarely do. The sentence is that of the first
+    answer the kind fits, with the spec's hint appended where it has one.
+    """
+    sentences: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for evidence in wrong:
+        for diagnosis in diagnose(evidence):
+            sentences.setdefault(diagnosis.name, diagnosis.sentence)
+            counts[diagnosis.name] = counts.get(diagnosis.name, 0) + 1
+    order = list(KINDS)
+    best = sorted(counts, key=lambda name: (-counts[name], order.index(name)))
+    likely = [name for name in best if 2 * counts[name] >= counts[best[0]]][:MOST]
+    return [Diagnosis(name, f"{sentences[name]} {(hints or {}).get(name, '')}".strip()) for name in likely]
 
 
 def part(evidence: Evidence) -> str:
@@ -231,10 +131,14 @@ def wrong_dtype(e: Evidence) -> str | None:
 
 
 def swapped_results(e: Evidence) -> str | None:
-    if not (isinstance(e.want, (list, tuple)) and isinstance(e.got, (list, tuple)) and 2 <= len(e.want) == len(e.got) <= 4):
+    if not (
+        isinstance(e.want, (list, tuple)) and isinstance(e.got, (list, tuple)) and 2 <= len(e.want) == len(e.got) <= 4
+    ):
         return None
     for order in itertools.permutations(range(len(e.want))):
-        if order != tuple(range(len(e.want))) and not compare(type(e.want)(e.got[place] for place in order), e.want, e.tolerance):
+        if order != tuple(range(len(e.want))) and not compare(
+            type(e.want)(e.got[place] for place in order), e.want, e.tolerance
+        ):
             return "The results are right but in another order: each belongs to the input at its own place (first dx, then dy)."
     return None
 
@@ -320,7 +224,10 @@ def wrong_axis(e: Evidence) -> str | None:
     for length in range(1, full.ndim + 1):
         for axes in itertools.combinations(range(full.ndim), length):
             for keep in (True, False):
-                for name, reduced in (("summed", full.sum(axis=axes, keepdims=keep)), ("averaged", full.mean(axis=axes, keepdims=keep))):
+                for name, reduced in (
+                    ("summed", full.sum(axis=axes, keepdims=keep)),
+                    ("averaged", full.mean(axis=axes, keepdims=keep)),
+                ):
                     if e.close(got, reduced):
                         return f"{part(e).capitalize()} is {name} over axis {', '.join(map(str, axes))} of {full.shape}; it should be summed down to {want.shape}."
     return None
@@ -357,7 +264,10 @@ def constant_factor(e: Evidence) -> str | None:
 
 def name_factor(factor: float, e: Evidence) -> tuple[str, str]:
     """A factor in words, and what in the inputs has that size."""
-    for value, word, reason in ((2, "2", ": is something counted twice, or a 1/2 left out?"), (0.5, "1/2", ": is one of two equal contributions lost?")):
+    for value, word, reason in (
+        (2, "2", ": is something counted twice, or a 1/2 left out?"),
+        (0.5, "1/2", ": is one of two equal contributions lost?"),
+    ):
         if math.isclose(factor, value, rel_tol=1e-3):
             return word, reason
     sizes: dict[int, str] = {}
@@ -424,11 +334,17 @@ def off_by_one(e: Evidence) -> str | None:
         return None
     got, want = e.pair
     if got.shape != want.shape:
-        differ = [axis for axis in range(want.ndim) if got.shape[axis] != want.shape[axis]] if got.ndim == want.ndim else []
+        differ = (
+            [axis for axis in range(want.ndim) if got.shape[axis] != want.shape[axis]] if got.ndim == want.ndim else []
+        )
         if len(differ) == 1 and abs(got.shape[differ[0]] - want.shape[differ[0]]) == 1:
             return f"Off by one: axis {differ[0]} has {got.shape[differ[0]]} entries where {want.shape[differ[0]]} are asked for."
         return None
-    if want.dtype.kind in "iu" and got.dtype.kind in "iu" and (np.abs(got.astype(object) - want.astype(object)) == 1).all():
+    if (
+        want.dtype.kind in "iu"
+        and got.dtype.kind in "iu"
+        and (np.abs(got.astype(object) - want.astype(object)) == 1).all()
+    ):
         return f"Off by one: every entry is {'1 too large' if (got > want).all() else '1 too small' if (got < want).all() else 'one off'}."
     for axis in range(want.ndim):
         if want.shape[axis] >= 3:
@@ -473,7 +389,11 @@ def imprecise(e: Evidence) -> str | None:
     if e.pair is None or e.first.kind != "value":
         return None
     got, want = e.pair
-    if want.dtype.kind == "f" and got.shape == want.shape and np.allclose(got, want, rtol=1e-2, atol=1e-3 * float(np.abs(want).max())):
+    if (
+        want.dtype.kind == "f"
+        and got.shape == want.shape
+        and np.allclose(got, want, rtol=1e-2, atol=1e-3 * float(np.abs(want).max()))
+    ):
         return "Nearly right: digits are lost on the way, as by a smaller dtype, a subtraction of nearly equal numbers, or too coarse a step."
     return None
 
@@ -519,51 +439,4 @@ KINDS: dict[str, Callable[[Evidence], str | None]] = {
     "constant": all_one_value,
     "precision": imprecise,
     "entries": which_entries,
-}
-
-
-def said(*kinds: str, sentence: str, pattern: str = "") -> Callable[[tuple[str, str]], str | None]:
-    """A row of RAISED: exceptions of these types whose message has `pattern` in it."""
-
-    def look(raised: tuple[str, str]) -> str | None:
-        kind, message = raised
-        return sentence if kind in kinds and re.search(pattern, message) else None
-
-    return look
-
-
-RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
-    "hole": said("NotImplementedError", sentence="The hole has not been filled in yet."),
-    "recursion": said("RecursionError", sentence="Python's recursion limit is about 1000 calls deep: use a loop with a list as a stack."),
-    "read_only": said(
-        "ValueError", pattern="read-only", sentence="It writes into an array it was only given to read. Work on a copy, or use x = x + y in place of x += y."
-    ),
-    "in_place_shape": said(
-        "ValueError", pattern="non-broadcastable output", sentence="`x += y` cannot make x larger: y has more axes or longer ones. Sum y down to x's shape first."
-    ),
-    "in_place_dtype": said(
-        "UFuncTypeError",
-        "_UFuncOutputCastingError",
-        "TypeError",
-        pattern="Cannot cast ufunc",
-        sentence="`x += y` keeps x's dtype and cannot hold y's numbers; write x = x + y.",
-    ),
-    "broadcast": said("ValueError", pattern="could not be broadcast", sentence="Two shapes do not fit together: print both just before the line that raised."),
-    "inner_sizes": said(
-        "ValueError", pattern="matmul|mismatch in its core dimension|not aligned", sentence="A matrix product whose inner sizes differ: a transpose is missing, or one operand is 1-D."
-    ),
-    "axis": said("AxisError", sentence="An axis is named that the array does not have: think of 0-d and 1-d inputs."),
-    "axes_transpose": said("ValueError", pattern="axes don't match", sentence="transpose is given more or fewer axes than the array has: think of 1-d inputs and of batches."),
-    "reshape": said("ValueError", pattern="cannot reshape", sentence="The array has more or fewer entries than the shape it is reshaped to."),
-    "empty": said("ValueError", pattern="zero-size|empty", sentence="An input of size 0 has no largest entry or first entry: treat it on its own."),
-    "signature": said(
-        "TypeError", pattern=r"positional argument|unexpected keyword|missing \d+ required", sentence="The function does not take the arguments it is called with; compare its first line with the task."
-    ),
-    "none_used": said("TypeError", "AttributeError", pattern="NoneType", sentence="Something is None there: a function without `return`, or a name that was never filled."),
-    "key": said("KeyError", sentence="A dictionary is asked for a key it does not have yet; see .get, or test with `in`."),
-    "index": said("IndexError", sentence="An index is past the end: think of empty lists, 0-d arrays and size 0."),
-    "name": said("NameError", "UnboundLocalError", sentence="A name is used before it has a value; the cell that defines it may have failed or come later."),
-    "attribute": said("AttributeError", sentence="The object has no such attribute: check what kind of object it is."),
-    "zero_division": said("ZeroDivisionError", sentence="Something is divided by zero: think of size 0."),
-    "import": said("ImportError", "ModuleNotFoundError", sentence="That module is not there while the lab is graded; the task can be done without it."),
 }

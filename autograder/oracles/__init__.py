@@ -1,6 +1,34 @@
-"""Real frameworks, each in a process of its own, that say what the right answer is."""
+"""Real frameworks, each in a process of its own, that say what the right answer is.
 
-from autograder.oracles.client import Answer, Oracle, OracleError, launch, running, stop
-from autograder.oracles.runtime import directory
+`launch` needs the standard library only; the rest is handed on when first used.
+"""
 
-__all__ = ["Answer", "Oracle", "OracleError", "directory", "launch", "running", "stop"]
+from __future__ import annotations
+
+from typing import Any
+
+from autograder.oracles.launch import FRAMEWORKS, OracleError, launch, launch_all
+from autograder.oracles.runtime import RuntimeUnsafe, directory
+
+_FROM_CLIENT = ("Answer", "Oracle", "running", "stop")
+
+__all__ = [  # those of the client come through __getattr__
+    "FRAMEWORKS",
+    "Answer",
+    "Oracle",
+    "OracleError",
+    "RuntimeUnsafe",
+    "directory",
+    "launch",
+    "launch_all",
+    "running",
+    "stop",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM_CLIENT:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from autograder.oracles import client
+
+    return getattr(client, name)

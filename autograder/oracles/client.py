@@ -1,33 +1,22 @@
-"""Starting oracle processes and asking them."""
+"""Asking oracle processes, and ending them."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import importlib.util
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from autograder import frames
 from autograder.oracles import runtime
+from autograder.oracles.launch import FRAMEWORKS, OracleError, is_locked, launch, reap, socket_path
 from autograder.spec import Inputs, Lab, Task
 
-FRAMEWORKS = ("tensorflow", "torch")
-"""The slower to import first: they are started in this order."""
-
 Progress = Callable[[str], None]
-
-
-class OracleError(RuntimeError):
-    """An oracle cannot answer. Never the learner's fault."""
 
 
 @dataclass(frozen=True)
@@ -36,52 +25,6 @@ class Answer:
 
     value: Any = None
     error: str = ""
-
-
-_children: dict[str, subprocess.Popen[bytes]] = {}
-
-
-def launch(framework: str) -> bool:
-    """Start the process of `framework` in the background, unless one runs or is starting. Returns at once.
-
-    Returns
-    -------
-    bool
-        Whether this call started it.
-    """
-    if importlib.util.find_spec(framework) is None:
-        raise OracleError(f"{framework} is not installed in {sys.prefix}. Run: pip install -e '.[frameworks]'")
-    home = runtime.directory()
-    # The child inherits the lock and holds it while it lives, so a lock can't go stale and two starters can't start two.
-    with open(home / f"{framework}.lock", "a+b") as lock, open(home / f"{framework}.log", "ab") as log:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        log.truncate(0)
-        command = [sys.executable, "-P", "-m", "autograder.oracles.server", framework, os.fspath(socket_path(framework))]
-        command += ["--idle", os.environ.get("AUTOGRADER_ORACLE_IDLE", "900")]
-        _children[framework] = subprocess.Popen(
-            command, cwd="/", env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock.fileno(),)
-        )
-    return True
-
-
-def socket_path(framework: str) -> Path:
-    return runtime.directory() / f"{framework}.sock"
-
-
-def environment() -> dict[str, str]:
-    """The oracle's environment: byte code is written, no accelerator is taken, one thread does the small cases."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONSTARTUP")}
-    kept["PYTHONPATH"] = os.fspath(runtime.PACKAGE.parent)
-    return kept | {
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": "1",
-        "TF_NUM_INTRAOP_THREADS": "1",
-        "TF_NUM_INTEROP_THREADS": "1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
 
 
 def open_socket(framework: str) -> socket.socket | None:
@@ -132,7 +75,14 @@ class Oracle:
             It cannot be started, cannot import its framework or the spec, or does not answer in time.
         """
         deadline = time.monotonic() + self.patience
-        request = {"do": "answer", "lab": lab.name, "task": task.name, "stamp": runtime.source_stamp(), "version": lab.version, "cases": list(cases)}
+        request = {
+            "do": "answer",
+            "lab": lab.name,
+            "task": task.name,
+            "stamp": runtime.source_stamp(),
+            "version": lab.version,
+            "cases": list(cases),
+        }
         for attempt in (1, 2):  # a process may end, idle, just as it is asked
             with self.connect(deadline) as connection:
                 try:
@@ -140,7 +90,9 @@ class Oracle:
                     reply = self.wait(connection, deadline)
                 except (OSError, EOFError, frames.FrameError) as error:
                     if attempt == 2 or isinstance(error, TimeoutError):
-                        raise OracleError(f"the {self.framework} oracle broke off: {error or type(error).__name__}{self.last_words()}") from None
+                        raise OracleError(
+                            f"the {self.framework} oracle broke off: {error or type(error).__name__}{self.last_words()}"
+                        ) from None
                     continue
             if "answers" in reply:
                 return [self.read(answer) for answer in reply["answers"]]
@@ -179,7 +131,9 @@ class Oracle:
                 if launched > 2:
                     raise OracleError(f"the {self.framework} oracle does not start{self.last_words()}")
             if time.monotonic() > deadline:
-                raise OracleError(f"the {self.framework} oracle did not start in {self.patience:.0f} s{self.last_words()}")
+                raise OracleError(
+                    f"the {self.framework} oracle did not start in {self.patience:.0f} s{self.last_words()}"
+                )
             time.sleep(pause)
             pause = min(0.1, pause * 1.5)
 
@@ -221,16 +175,5 @@ def stop(frameworks: Sequence[str] = FRAMEWORKS, *, patience: float = 5.0) -> li
                     os.kill(found[0], signal.SIGKILL)
                 deadline += patience
             time.sleep(0.02)
-        child = _children.pop(framework, None)
-        if child is not None:
-            child.wait()
+        reap(framework)
     return stopped
-
-
-def is_locked(framework: str) -> bool:
-    with open(runtime.directory() / f"{framework}.lock", "a+b") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

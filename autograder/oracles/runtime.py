@@ -47,7 +47,9 @@ def directory() -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise RuntimeUnsafe(f"{path}: {error.strerror}. Set AUTOGRADER_RUNTIME_DIR to a directory of your own.") from None
+        raise RuntimeUnsafe(
+            f"{path}: {error.strerror}. Set AUTOGRADER_RUNTIME_DIR to a directory of your own."
+        ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != user_id():
         raise RuntimeUnsafe(f"{path} is not a directory of yours. Remove it, or set AUTOGRADER_RUNTIME_DIR.")
     if found.st_mode & 0o077:
@@ -61,7 +63,7 @@ def directory() -> Path:
 def code_version() -> str:
     """A digest of the code an oracle process runs, apart from the specs: when it changes, old processes are replaced."""
     digest = hashlib.sha256()
-    for path in sorted((PACKAGE / "oracles").glob("*.py")) + [PACKAGE / "frames.py", PACKAGE / "spec.py"]:
+    for path in [*sorted((PACKAGE / "oracles").glob("*.py")), PACKAGE / "frames.py", PACKAGE / "spec.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -80,7 +80,7 @@ class Server:
         try:
             self.module = importlib.import_module(self.framework)
             warm_up(self.framework, self.module)
-        except Exception as error:  # a broken install can raise anything; it is reported to whoever asks
+        except Exception as error:  # noqa: BLE001  a broken install can raise anything; it is reported to whoever asks
             self.state, self.error = "failed", f"cannot import {self.framework}: {one_line(error)}"
             self.idle = min(self.idle, FAILED_SECONDS)
         else:
@@ -140,7 +140,9 @@ class Server:
                 self.jobs.put(job)
                 while not job.done.wait(1.0):
                     try:
-                        frames.write_frame(connection, {"progress": self.state, "seconds": time.monotonic() - self.started})
+                        frames.write_frame(
+                            connection, {"progress": self.state, "seconds": time.monotonic() - self.started}
+                        )
                     except OSError:
                         job.abandoned = True
                         raise
@@ -168,13 +170,13 @@ class Server:
         try:
             task = self.find_task(request)
             oracle = task.oracles[self.framework]
-        except Exception as error:  # a spec is ours, but it is code: a fault in it must not end the process
+        except Exception as error:  # noqa: BLE001  a spec is ours, but it is code: a fault in it must not end the process
             return {"error": f"{request['lab']}/{request['task']}: {one_line(error)}"}
         answers: list[dict[str, Any]] = []
         for inputs in request["cases"]:
             try:
                 answers.append({"value": frames.encode(oracle(self.module, **inputs))})
-            except Exception as error:  # as above; it becomes `ungraded`, never the learner's fault
+            except Exception as error:  # noqa: BLE001  as above; it becomes `ungraded`, never the learner's fault
                 answers.append({"error": one_line(error)})
         return {"answers": answers}
 
@@ -191,7 +193,9 @@ class Server:
         if lab.version != request["version"]:
             self.labs.clear()
             self.stamp = ""
-            raise RuntimeError(f"the spec on disk is {lab.version}, the grader has {request['version']}; start the grading again")
+            raise RuntimeError(
+                f"the spec on disk is {lab.version}, the grader has {request['version']}; start the grading again"
+            )
         return lab.task(request["task"])
 
 
