@@ -21,7 +21,6 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".run"
-LOG = STATE / "server.log"
 SITE = ROOT / "book" / "_build" / "html"
 SITE_STAMP = ROOT / "book" / "_build" / "built-from"
 FIRST_PORT, PORTS = 8888, 50
@@ -105,6 +104,10 @@ def start_oracles() -> None:
     subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def log_of(port: int) -> Path:
+    return STATE / f"server-{port}.log"
+
+
 def start_server(port: int, token: str) -> subprocess.Popen[bytes]:
     """Start Jupyter; what it prints goes to the log."""
     command = [
@@ -122,7 +125,7 @@ def start_server(port: int, token: str) -> subprocess.Popen[bytes]:
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # A session of its own: Ctrl-C comes to us alone, and Jupyter is asked to stop in order.
-    with LOG.open("wb") as log:
+    with log_of(port).open("wb") as log:
         return subprocess.Popen(
             command,
             cwd=ROOT,
@@ -149,10 +152,12 @@ def wait_until_up(server: subprocess.Popen[bytes], port: int, token: str) -> Non
     deadline = time.monotonic() + START_LIMIT
     while not answers(port, token):
         if server.poll() is not None:
-            lines = LOG.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it said nothing"]
-            raise CannotServe(f"the server ended with exit {server.returncode}: {lines[-1]} (log: {LOG})")
+            lines = log_of(port).read_text(encoding="utf-8", errors="replace").strip().splitlines() or [
+                "it said nothing"
+            ]
+            raise CannotServe(f"the server ended with exit {server.returncode}: {lines[-1]} (log: {log_of(port)})")
         if time.monotonic() > deadline:
-            raise CannotServe(f"the server did not answer within {START_LIMIT:.0f} s (log: {LOG})")
+            raise CannotServe(f"the server did not answer within {START_LIMIT:.0f} s (log: {log_of(port)})")
         time.sleep(0.1)
 
 
@@ -192,7 +197,7 @@ def serve(port: int, open_browser: bool, started: float) -> int:
         if open_browser and has_screen():
             webbrowser.open(f"{base}/lab?token={token}")
         code = server.wait()
-        raise CannotServe(f"the server ended by itself with exit {code} (log: {LOG})")
+        raise CannotServe(f"the server ended by itself with exit {code} (log: {log_of(port)})")
     except KeyboardInterrupt:
         say("\nStopping.")
         return 0
