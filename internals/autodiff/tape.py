@@ -1,0 +1,342 @@
+"""Reverse mode: walk the tape from a result back to its leaves, pulling a cotangent through one rule per node.
+
+Nodes are visited from the highest `order` down. A node's order is above that of everything it was made from, so when a
+node is reached all its consumers have been, and its cotangent is complete: the order of recording is a topological
+order already, and no recursion and no counting of consumers is needed, however deep the graph.
+
+The rules only state the mathematics. What every rule would otherwise have to do is done here, once: summing over axes
+that were broadcast, checking the shape and dtype of what a rule returns, refusing values that changed since they were
+saved, freeing a node as soon as it was used, and naming the operation in every error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from internals.device import Array, device_of, shares_memory
+from internals.ops.table import Spec, unbroadcast
+from internals.tensor import Leaf, Node, Tensor, _walker, _wrap, enable_grad, no_grad
+
+
+class StaleTape(RuntimeError):
+    """A value that a rule needs was changed in place, or the tape was used already."""
+
+
+def backward(tensor: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
+    """Add the gradient of `tensor` by every leaf to the leaf's ``grad``; see `Tensor.backward`."""
+    start = _start(tensor, gradient)
+    for leaf, cotangent in _walk[0]({tensor.node: start}, retain_graph, create_graph).items():
+        _accumulate(leaf, cotangent, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    gradients: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> Any:
+    """Gradients of outputs by inputs, handed back rather than added to ``grad``.
+
+    Parameters
+    ----------
+    outputs, inputs : Tensor or sequence of Tensors
+        `inputs` may be any tensors that require a gradient, leaves or not.
+    gradients : Tensor or sequence, optional
+        The cotangent of each output, of its shape and dtype; 1 for an output of one entry.
+    retain_graph : bool, optional
+        Keep the tape; as `create_graph` unless given.
+    create_graph : bool
+        Record the computation of the gradients, so that they can be differentiated again.
+    allow_unused : bool
+        Give None for an input that the outputs do not depend on, instead of raising.
+
+    Returns
+    -------
+    Tensor, or a tuple of them where `inputs` is a sequence.
+
+    Raises
+    ------
+    RuntimeError
+        An input does not require a gradient, or is not used.
+    StaleTape
+        See `Tensor.backward`.
+    """
+    results = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    sources = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    starts = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
+    if len(starts) == 1 and starts[0] is None:
+        starts = [None] * len(results)
+    if len(starts) != len(results):
+        raise ValueError(f"grad: {len(results)} outputs need as many gradients, got {len(starts)}.")
+    for position, source in enumerate(sources):
+        if source.node is None:
+            raise RuntimeError(f"grad: input {position} does not require a gradient, so nothing was recorded for it.")
+    pending: dict[Node | Leaf, Any] = {}
+    for result, start in zip(results, starts, strict=True):
+        seed = _start(result, start)
+        assert result.node is not None
+        pending[result.node] = seed if result.node not in pending else pending[result.node] + seed
+    wanted = {source.node for source in sources if source.node is not None}
+    keep = create_graph if retain_graph is None else retain_graph or create_graph
+    found = _reverse(pending, keep, create_graph, wanted)
+    answers: list[Tensor | None] = []
+    for position, source in enumerate(sources):
+        cotangent = found.get(source.node) if source.node is not None else None
+        if cotangent is None and not allow_unused:
+            raise RuntimeError(f"grad: the outputs do not depend on input {position}. Pass allow_unused=True to get None for it.")
+        answers.append(cotangent if cotangent is None or isinstance(cotangent, Tensor) else _wrap(_owned(cotangent)))
+    return answers[0] if isinstance(inputs, Tensor) else tuple(answers)
+
+
+def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
+    if tensor.node is None:
+        raise RuntimeError(
+            "backward: this tensor does not require a gradient: none of its inputs does, it was made under no_grad, or by an operation "
+            "that has no derivative. Set requires_grad=True on what you differentiate by, before computing."
+        )
+    if gradient is None:
+        if tensor.size != 1:
+            raise RuntimeError(f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the gradient to start from.")
+        xp = device_of(tensor.data).xp
+        return _wrap(xp.ones_like(tensor.data))
+    if not isinstance(gradient, Tensor):
+        gradient = Tensor(gradient, dtype=tensor.dtype, device=tensor.device)
+    if gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
+        raise ValueError(
+            f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, but the tensor {Spec(tensor.shape, tensor.dtype)}; they must agree."
+        )
+    if gradient.device is not tensor.device:
+        raise ValueError(f"backward: the gradient is on {gradient.device}, the tensor on {tensor.device}. Move it: gradient.to('{tensor.device}').")
+    return gradient
+
+
+def _reverse(
+    start: dict[Any, Tensor], retain_graph: bool, create_graph: bool, wanted: set[Any] | None = None
+) -> dict[Any, Any]:
+    """Pull cotangents from the start nodes to the leaves, or to the `wanted` nodes.
+
+    Cotangents are bare arrays, and Tensors where the pass itself is to be recorded.
+    """
+    pending: dict[Any, Any] = {}
+    heap: list[tuple[int, Node]] = []
+    found: dict[Any, Any] = {}
+
+    for node, gradient in start.items():
+        pending[node] = gradient if create_graph else gradient.data
+        if type(node) is Node:
+            heappush(heap, (-node.order, node))
+    with enable_grad() if create_graph else no_grad():
+        while heap:
+            node = heappop(heap)[1]
+            cotangent = pending.pop(node)
+            if wanted is not None and node in wanted:
+                found[node] = cotangent
+            if node.retained is not None:
+                found[node.retained] = cotangent
+            edges = node.inputs
+            for edge, piece in zip(edges, pullback(node, cotangent, retain_graph)):  # noqa: B905 - of one length; strict costs
+                if piece is None:
+                    continue
+                if edge in pending:
+                    pending[edge] = pending[edge] + piece
+                else:
+                    pending[edge] = piece
+                    if type(edge) is Node:
+                        heappush(heap, (-edge.order, edge))
+    for edge, cotangent in pending.items():
+        if wanted is None or edge in wanted:
+            found[edge] = cotangent
+    return found
+
+
+def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence[Any]:
+    """One node's share of the reverse pass: the cotangent of its result in, one for each of its inputs out.
+
+    Parameters
+    ----------
+    node : Node
+    cotangent : array or Tensor
+        Of the shape and dtype of the node's result. A Tensor has the pass recorded.
+    retain_graph : bool
+        Keep what the node saved; otherwise it can be used this once.
+
+    Returns
+    -------
+    sequence of (array, Tensor or None)
+        None for an input that needs no gradient.
+
+    Raises
+    ------
+    StaleTape
+        A saved value changed since, or the node was used.
+    """
+    op, saved, out, edges = node.op, node.saved, node.out, node.inputs
+    attrs = node.attrs or _NO_ATTRS
+    if saved is None:
+        raise StaleTape(
+            f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. "
+            "Pass retain_graph=True to the first backward to go over it twice."
+        )
+    for storage, version in node.guards:
+        if storage.version != version:
+            raise StaleTape(_changed(node))
+    if type(cotangent) is Tensor:
+        if out is not None:
+            out = _wrap(out)
+            out.node = node
+    elif op.saves:
+        saved = [value.data if type(value) is Tensor else value for value in saved]
+    pieces: list[Any] = []
+    if op.joint:
+        joint = op.vjp(cotangent, out, *saved, **attrs)  # type: ignore[operator, misc]  # one rule, when joint
+        if len(joint) != len(edges):
+            raise RuntimeError(f"backward: the rule of {op.name} gave {len(joint)} cotangents for {len(edges)} inputs.")
+        for edge, piece in zip(edges, joint, strict=True):
+            pieces.append(None if edge is None or piece is None else _fitted(node, edge, piece))
+    else:
+        for edge, rule in zip(edges, op.vjp):  # type: ignore[arg-type]  # noqa: B905 - a tuple, one rule for each input
+            if edge is None or rule is None:
+                pieces.append(None)
+                continue
+            piece = rule(cotangent, out, *saved, **attrs)
+            if piece.shape != edge.shape or piece.dtype is not edge.dtype:
+                piece = _fitted(node, edge, piece)
+            pieces.append(piece)
+    if not retain_graph:
+        node.saved, node.out, node.guards, node.inputs = None, None, (), ()
+    return pieces
+
+
+_NO_ATTRS: dict[str, Any] = {}
+
+
+def _fitted(node: Node, edge: Node | Leaf, piece: Any) -> Any:
+    """What a rule returned, summed over axes that were broadcast, and checked."""
+    op = node.op
+    if piece.shape != edge.shape and op.broadcasts:
+        piece = unbroadcast(piece, edge.shape)
+    if piece.shape != edge.shape or piece.dtype != edge.dtype:
+        position = min(node.inputs.index(edge), op.arity - 1)
+        raise RuntimeError(
+            f"backward: the rule of {op.name} gave a cotangent of {Spec(piece.shape, piece.dtype)} for its input {op.inputs[position]!r}, "
+            f"which is {Spec(edge.shape, edge.dtype)}."
+        )
+    return piece
+
+
+def _changed(node: Node) -> str:
+    """What to say when a saved value was written to: which one, by how many writes."""
+    names = [name for name, kept in zip(node.op.inputs, node.op.saves_inputs, strict=False) if kept] if not node.op.variadic else ["input"] * len(node.guards)
+    values = [value for value in node.saved or () if type(value) is Tensor]
+    for i, (storage, version) in enumerate(node.guards):
+        if storage.version != version:
+            what = "its result" if node.op.saves_out and i == len(node.guards) - 1 else f"its input {names[i]!r}" if len(names) == len(values) else "one of its inputs"
+            times = storage.version - version
+            return (
+                f"backward: {node.op.name} saved {what} ({Spec(node.shape, node.dtype)} came out), which was changed in place "
+                f"{times} time{'s' * (times != 1)} since. Use an operation that makes a new tensor, or clone() before the change."
+            )
+    raise AssertionError("no saved value changed")
+
+
+def _accumulate(leaf: Leaf, cotangent: Any, create_graph: bool) -> None:
+    if isinstance(cotangent, Tensor):
+        leaf.grad = cotangent if leaf.grad is None else leaf.grad + cotangent
+    elif leaf.grad is None:
+        leaf.grad = _wrap(_owned(cotangent))
+    elif leaf.grad.node is not None:
+        leaf.grad = _wrap(leaf.grad.data + cotangent)
+    else:
+        leaf.grad.data += cotangent
+        leaf.grad.storage.version += 1
+
+
+def _owned(cotangent: Array) -> Array:
+    """The cotangent as an array nothing else will write to: itself if no one else holds it, else a copy.
+
+    A rule may hand the same array to several inputs, or a view of it; two gradients on one memory would change together.
+    """
+    alone = sys.getrefcount(cotangent) <= _ALONE
+    if isinstance(cotangent, np.generic):
+        return np.asarray(cotangent)
+    return cotangent if alone and cotangent.base is None and cotangent.flags.writeable else cotangent.copy()
+
+
+_ALONE = 4
+"""References to a cotangent nobody else holds when `_owned` looks at it: the dict it is found in, its two callers, the call."""
+
+_walk: list[Callable[[dict[Any, Tensor], bool, bool], dict[Any, Any]]] = [_reverse]
+_walker.append(backward)
+
+
+@contextmanager
+def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
+    """Let another function walk the tape for a while: ``with swap(backward=mine): train()``.
+
+    Parameters
+    ----------
+    backward : callable, ``backward(root, cotangent) -> {leaf: cotangent}``
+        `root` and what is reached from it offer ``inputs`` (a tuple of such nodes, empty for a leaf) and ``rule(g)``,
+        which gives one cotangent per input. Cotangents are bare arrays.
+    """
+
+    def walk(start: dict[Any, Tensor], retain_graph: bool, create_graph: bool) -> dict[Any, Any]:
+        if create_graph:
+            raise RuntimeError("swap: a swapped backward pass works on bare arrays and can't be recorded; create_graph needs the one built in.")
+        found: dict[Any, Any] = {}
+        views: dict[Any, _NodeView] = {}
+        with no_grad():
+            for node, gradient in start.items():
+                for leaf, cotangent in backward(_view(node, retain_graph, views), gradient.data).items():
+                    found[leaf.of] = cotangent if leaf.of not in found else found[leaf.of] + cotangent
+        return found
+
+    _walk.append(_walk[0])
+    _walk[0] = walk
+    try:
+        yield
+    finally:
+        _walk[0] = _walk.pop()
+
+
+class _NodeView:
+    """A node as a swapped backward pass sees it."""
+
+    __slots__ = ("_retain", "_views", "of")
+
+    def __init__(self, of: Any, retain: bool, views: dict[Any, _NodeView]) -> None:
+        self.of, self._retain, self._views = of, retain, views
+
+    @property
+    def name(self) -> str:
+        return self.of.op.name if type(self.of) is Node else "leaf"
+
+    @property
+    def inputs(self) -> tuple[_NodeView, ...]:
+        return tuple(_view(edge, self._retain, self._views) for edge in self.of.inputs if edge is not None)
+
+    def rule(self, cotangent: Any) -> tuple[Any, ...]:
+        edges = self.of.inputs
+        pieces = pullback(self.of, cotangent, self._retain)
+        return tuple(piece for edge, piece in zip(edges, pieces, strict=True) if edge is not None)
+
+    def __repr__(self) -> str:
+        return repr(self.of)
+
+
+def _view(node: Any, retain: bool, views: dict[Any, _NodeView]) -> _NodeView:
+    if node not in views:
+        views[node] = _NodeView(node, retain, views)
+    return views[node]
+
+
+__all__ = ["StaleTape", "backward", "grad", "pullback", "shares_memory", "swap"]

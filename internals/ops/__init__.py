@@ -1,0 +1,66 @@
+"""The op table. ``TABLE[name]`` is a row; each row is also a function of this package."""
+
+from internals.ops.elementwise import (
+    abs,
+    add,
+    cast,
+    ceil,
+    clip,
+    clone,
+    cos,
+    div,
+    equal,
+    exp,
+    expm1,
+    floor,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    not_equal,
+    ones_like,
+    pow,
+    reciprocal,
+    relu,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    softplus,
+    sqrt,
+    square,
+    sub,
+    tanh,
+    where,
+    zeros_like,
+)
+from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
+from internals.ops.linalg import matmul
+from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax
+from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
+from internals.ops.shape import (
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    moveaxis,
+    reshape,
+    squeeze,
+    stack,
+    swapaxes,
+    transpose,
+)
+from internals.ops.table import TABLE, Op, Spec, broadcast_shapes, promote, row, style, swap, unbroadcast
+
+__all__ = [name for name in dir() if not name.startswith("_")]

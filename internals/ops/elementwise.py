@@ -1,0 +1,226 @@
+"""Element-wise rows: each entry of the result depends on one entry of each input, after broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from internals.ops.table import TABLE, Op, Spec, broadcast_shapes, row
+
+
+def elementwise(name: str, kernel: Any, *, dtypes: str = "promote", **columns: Any) -> Op:
+    """A row whose inputs broadcast together; shape and dtype of the result follow from that."""
+    if columns.pop("inputs", 2) == 1:
+
+        def infer(x: Spec) -> Spec:
+            return Spec(x.shape, bool if dtypes == "compare" else x.dtype)
+    else:
+
+        def infer(x: Spec, y: Spec) -> Spec:  # type: ignore[misc]  # the arity is what differs
+            return Spec(broadcast_shapes(name, x.shape, y.shape), bool if dtypes == "compare" else x.dtype)
+
+    return row(name, kernel, infer=infer, dtypes=dtypes, broadcasts=True, **columns)
+
+
+def unary(name: str, kernel: Any, **columns: Any) -> Op:
+    return elementwise(name, kernel, inputs=1, **columns)
+
+
+# Arithmetic
+
+add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: g), doc="Sum.")
+
+sub = elementwise("sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), doc="Difference.")
+
+mul = elementwise("mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves="x y", doc="Product.")
+
+div = elementwise(
+    "div",
+    "true_divide",
+    vjp=(lambda g, out, x, y: g / y, lambda g, out, x, y: -g * x / (y * y)),
+    saves="x y",
+    dtypes="float",
+    doc="Quotient. Integers divide to float32, as in PyTorch; NumPy and TensorFlow give float64.",
+)
+
+pow = elementwise(
+    "pow",
+    lambda xp, x, y: x**y,
+    vjp=(
+        lambda g, out, x, y: where(y == 0, 0, g * y * x ** where(y == 0, 1, y - 1)),
+        lambda g, out, x, y: g * where((x == 0) & (y >= 0), 0, out * log(x)),
+    ),
+    saves="out x y",
+    doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0. The derivative by the exponent is 0 where the "
+    "base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; TensorFlow gives 0 there.",
+)
+
+neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
+
+abs = unary("abs", "abs", vjp=lambda g, out, x: g * sign(x), saves="x", doc="Absolute value. The derivative at 0 is 0.")
+
+sign = unary("sign", "sign", vjp=lambda g, out, x: zeros_like(g), doc="Sign: -1, 0 or 1; its derivative is 0 everywhere.")
+
+square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", doc="x * x.")
+
+reciprocal = unary("reciprocal", lambda xp, x: 1 / x, vjp=lambda g, out, x: -g * out * out, saves="out", dtypes="float", doc="1 / x.")
+
+floor = unary("floor", "floor", vjp=lambda g, out, x: zeros_like(g), doc="Largest integer not above x; its derivative is 0 everywhere.")
+
+ceil = unary("ceil", "ceil", vjp=lambda g, out, x: zeros_like(g), doc="Smallest integer not below x; its derivative is 0 everywhere.")
+
+round = unary("round", "round", vjp=lambda g, out, x: zeros_like(g), doc="Nearest integer, halves to even; its derivative is 0 everywhere.")
+
+# Exponentials and their kin
+
+exp = unary("exp", "exp", vjp=lambda g, out, x: g * out, saves="out", dtypes="float", doc="Exponential.")
+
+expm1 = unary("expm1", "expm1", vjp=lambda g, out, x: g * (out + 1), saves="out", dtypes="float", doc="exp(x) - 1, exact near 0.")
+
+log = unary("log", "log", vjp=lambda g, out, x: g / x, saves="x", dtypes="float", doc="Natural logarithm.")
+
+log1p = unary("log1p", "log1p", vjp=lambda g, out, x: g / (1 + x), saves="x", dtypes="float", doc="log(1 + x), exact near 0.")
+
+sqrt = unary(
+    "sqrt",
+    "sqrt",
+    vjp=lambda g, out, x: g / (2 * out),
+    saves="out",
+    dtypes="float",
+    doc="Square root. The derivative at 0 is infinite and at a negative number NaN, and a zero cotangent does not hide it: "
+    "where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as well: sqrt(where(x > 0, x, 1)).",
+)
+
+rsqrt = unary(
+    "rsqrt", lambda xp, x: 1 / xp.sqrt(x), vjp=lambda g, out, x: g * -0.5 * out * out * out, saves="out", dtypes="float", doc="1 / sqrt(x)."
+)
+
+sin = unary("sin", "sin", vjp=lambda g, out, x: g * cos(x), saves="x", dtypes="float", doc="Sine; x in radians.")
+
+cos = unary("cos", "cos", vjp=lambda g, out, x: -g * sin(x), saves="x", dtypes="float", doc="Cosine; x in radians.")
+
+tanh = unary("tanh", "tanh", vjp=lambda g, out, x: g * (1 - out * out), saves="out", dtypes="float", doc="Hyperbolic tangent.")
+
+
+def _sigmoid(xp: Any, x: Any) -> Any:
+    # Half a tanh can't overflow, whatever the sign of x.
+    return 0.5 * (1 + xp.tanh(0.5 * x))
+
+
+sigmoid = unary("sigmoid", _sigmoid, vjp=lambda g, out, x: g * out * (1 - out), saves="out", dtypes="float", doc="1 / (1 + exp(-x)).")
+
+softplus = unary(
+    "softplus", lambda xp, x: xp.logaddexp(0, x), vjp=lambda g, out, x: g * sigmoid(x), saves="x", dtypes="float", doc="log(1 + exp(x))."
+)
+
+relu = unary(
+    "relu",
+    lambda xp, x: xp.maximum(x, 0),
+    vjp=lambda g, out, x: where(out > 0, g, 0),
+    saves="out",
+    doc="max(x, 0). The derivative at 0 is 0.",
+)
+
+# Choosing
+
+maximum = elementwise(
+    "maximum",
+    "maximum",
+    vjp=(
+        lambda g, out, x, y: g * ((x > y) + 0.5 * (x == y)),
+        lambda g, out, x, y: g * ((y > x) + 0.5 * (x == y)),
+    ),
+    saves="x y",
+    doc="The larger of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to the first.",
+)
+
+minimum = elementwise(
+    "minimum",
+    "minimum",
+    vjp=(
+        lambda g, out, x, y: g * ((x < y) + 0.5 * (x == y)),
+        lambda g, out, x, y: g * ((y < x) + 0.5 * (x == y)),
+    ),
+    saves="x y",
+    doc="The smaller of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to the first.",
+)
+
+
+def _clip_infer(x: Spec, *, low: float | None = None, high: float | None = None) -> Spec:
+    if low is None and high is None:
+        raise ValueError("clip: neither low nor high was given; give at least one bound.")
+    return x
+
+
+clip = row(
+    "clip",
+    lambda xp, x, low, high: xp.clip(x, low, high),
+    vjp=lambda g, out, x, low, high: where(inside(x, low, high), g, 0),
+    saves="x",
+    infer=_clip_infer,
+    doc="x, kept between low and high; either may be None. The derivative is 1 at the bounds themselves, as in PyTorch and TensorFlow.",
+)
+
+
+def inside(x: Any, low: float | None, high: float | None) -> Any:
+    """Where low <= x <= high; a bound that is None always holds."""
+    if low is None:
+        return x <= high
+    return x >= low if high is None else (x >= low) & (x <= high)
+
+
+def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
+    if condition.dtype != np.bool_:
+        raise TypeError(f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, y).")
+    if x.dtype != y.dtype:
+        raise TypeError(f"where: x is {x.dtype} and y {y.dtype}. Cast one to the other's dtype.")
+    return Spec(broadcast_shapes("where", condition.shape, x.shape, y.shape), x.dtype)
+
+
+where = row(
+    "where",
+    "where",
+    vjp=(None, lambda g, out, c, x, y: TABLE["where"](c, g, 0), lambda g, out, c, x, y: TABLE["where"](c, 0, g)),
+    saves="condition",
+    infer=_where_infer,
+    dtypes="branches",
+    broadcasts=True,
+    doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is infinite or NaN, so is 0 "
+    "times its derivative (see sqrt).",
+)
+
+# Comparisons and logic: boolean results, no derivative
+
+equal = elementwise("equal", "equal", vjp=None, dtypes="compare", doc="x == y.")
+not_equal = elementwise("not_equal", "not_equal", vjp=None, dtypes="compare", doc="x != y.")
+less = elementwise("less", "less", vjp=None, dtypes="compare", doc="x < y.")
+less_equal = elementwise("less_equal", "less_equal", vjp=None, dtypes="compare", doc="x <= y.")
+greater = elementwise("greater", "greater", vjp=None, dtypes="compare", doc="x > y.")
+greater_equal = elementwise("greater_equal", "greater_equal", vjp=None, dtypes="compare", doc="x >= y.")
+logical_and = elementwise("logical_and", "logical_and", vjp=None, dtypes="compare", doc="Both hold.")
+logical_or = elementwise("logical_or", "logical_or", vjp=None, dtypes="compare", doc="One or both hold.")
+logical_not = unary("logical_not", "logical_not", vjp=None, dtypes="compare", doc="Does not hold.")
+isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", doc="Is not a number.")
+
+# Copies
+
+
+def _cast_infer(x: Spec, *, dtype: Any) -> Spec:
+    return Spec(x.shape, dtype)
+
+
+cast = row(
+    "cast",
+    lambda xp, x, dtype: x.astype(dtype),
+    vjp=lambda g, out, x, dtype: TABLE["cast"](g, dtype=x.dtype),
+    infer=_cast_infer,
+    doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the derivative is lost, "
+    "so the result does not require a gradient.",
+)
+
+zeros_like = unary("zeros_like", "zeros_like", vjp=None, doc="Zeros, of x's shape and dtype.")
+
+ones_like = unary("ones_like", "ones_like", vjp=None, doc="Ones, of x's shape and dtype.")
+
+clone = unary("clone", lambda xp, x: x.copy(), vjp=lambda g, out, x: g, doc="A copy that shares no memory with x.")

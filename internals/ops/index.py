@@ -1,0 +1,180 @@
+"""Rows that pick entries, and the rows that put cotangents back where they were picked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from internals.device import SimArray
+from internals.ops.table import TABLE, Spec, broadcast_shapes, normalise_axis, row, unbroadcast
+
+
+def _indexed_shape(name: str, shape: tuple[int, ...], key: Any) -> tuple[int, ...]:
+    # An array of zero strides has the shape and none of the memory.
+    probe = np.broadcast_to(np.zeros((), bool), shape)
+    try:
+        return probe[_host_key(key)].shape
+    except IndexError as error:
+        raise IndexError(f"{name}: {error} (tensor of shape {shape}, index {describe_key(key)}).") from None
+
+
+def _host_key(key: Any) -> Any:
+    """The key with arrays of other devices replaced by zeros of their shape: for shapes, only those matter (masks aside)."""
+    if isinstance(key, tuple):
+        return tuple(_host_key(part) for part in key)
+    if isinstance(key, SimArray):
+        return key._memory
+    return key.get() if type(key).__module__.partition(".")[0] == "cupy" else key
+
+
+def describe_key(key: Any) -> str:
+    """An index as it is typed."""
+    if isinstance(key, tuple):
+        return ", ".join(map(describe_key, key))
+    if isinstance(key, slice):
+        return ":".join("" if part is None else str(part) for part in ((key.start, key.stop) if key.step is None else (key.start, key.stop, key.step)))
+    return "..." if key is Ellipsis else f"<{key.dtype}{list(key.shape)}>" if hasattr(key, "shape") else repr(key)
+
+
+def is_basic(key: Any) -> bool:
+    """Whether an index is made of integers, slices, None and Ellipsis only, so that it picks no entry twice and gives a view."""
+    return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) and not isinstance(part, bool) for part in (key if isinstance(key, tuple) else (key,)))
+
+
+def _getitem_infer(x: Spec, *, key: Any) -> Spec:
+    return Spec(_indexed_shape("getitem", x.shape, key), x.dtype)
+
+
+getitem = row(
+    "getitem",
+    lambda xp, x, key: x[key],
+    vjp=lambda g, out, x, key: unindex(g, key=key, shape=tuple(x.shape)),
+    infer=_getitem_infer,
+    view=True,
+    doc="x[key], NumPy's basic and advanced indexing. A view for basic keys, a copy for arrays of indices and masks.",
+)
+
+
+def _unindex(xp: Any, g: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    result = xp.zeros(shape, g.dtype)
+    if is_basic(key):
+        result[key] = g
+    else:
+        xp.add.at(result, key, g) if xp is np else _add_at(xp, result, key, g)
+    return result
+
+
+def _add_at(xp: Any, array: Any, key: Any, values: Any) -> None:
+    """Add `values` at `key`, entries that occur twice included, on a device other than the host."""
+    if isinstance(array, SimArray):
+        xp._launch(np.add.at, (array, key, values), {})
+    else:
+        xp.add.at(array, key, values)
+
+
+def _unindex_infer(g: Spec, *, key: Any, shape: tuple[int, ...]) -> Spec:
+    if broadcast_shapes("unindex", g.shape, _indexed_shape("unindex", shape, key)) != _indexed_shape("unindex", shape, key):
+        raise ValueError(f"unindex: values of shape {g.shape} do not fit index {describe_key(key)} of shape {shape}.")
+    return Spec(shape, g.dtype)
+
+
+unindex = row(
+    "unindex",
+    _unindex,
+    vjp=lambda v, out, g, key, shape: unbroadcast(getitem(v, key=key), tuple(g.shape)),
+    infer=_unindex_infer,
+    doc="Zeros of `shape` with g added at `key`: the derivative of getitem. An entry picked twice receives both.",
+)
+
+
+def _index_put_infer(x: Spec, value: Spec, *, key: Any) -> Spec:
+    target = _indexed_shape("index_put", x.shape, key)
+    if broadcast_shapes("index_put", value.shape, target) != target:
+        raise ValueError(f"index_put: a value of shape {value.shape} does not fit index {describe_key(key)} of shape {x.shape}, which selects {target}.")
+    return x
+
+
+def _index_put(xp: Any, x: Any, value: Any, key: Any) -> Any:
+    result = x.copy()
+    result[key] = value
+    return result
+
+
+index_put = row(
+    "index_put",
+    _index_put,
+    vjp=(
+        lambda g, out, x, value, key: TABLE["index_put"](g, 0, key=key),
+        lambda g, out, x, value, key: unbroadcast(getitem(g, key=key), tuple(value.shape)),
+    ),
+    infer=_index_put_infer,
+    dtypes="first",
+    doc="A copy of x with `value` at `key`: what x[key] = value means without changing x. The entries replaced get no cotangent.",
+)
+
+
+def _gather_infer(x: Spec, index: Spec, *, axis: int) -> Spec:
+    _check_index("gather", x, index, axis)
+    return Spec(index.shape, x.dtype)
+
+
+def _check_index(name: str, x: Spec, index: Spec, axis: int) -> None:
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"{name}: the index must be of an integer dtype, got {index.dtype}.")
+    along = normalise_axis(name, axis, x.ndim)
+    same = index.ndim == x.ndim and all(a == b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if i != along)
+    if not same:
+        raise ValueError(f"{name}: index of shape {index.shape} must match {x.shape} in every axis but {axis}.")
+
+
+gather = row(
+    "gather",
+    lambda xp, x, index, axis: xp.take_along_axis(x, index, axis),
+    vjp=(lambda g, out, x, index, axis: scatter_add(g, index, axis=axis, size=x.shape[axis]), None),
+    saves="index",
+    infer=_gather_infer,
+    doc="One entry per position of `index`, taken along an axis: out[i, j] = x[index[i, j], j] for axis 0. As torch.gather, with "
+    "equal sizes in the other axes.",
+)
+
+
+def _scatter_add(xp: Any, g: Any, index: Any, axis: int, size: int) -> Any:
+    axis = axis % g.ndim
+    result = xp.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
+    places: list[Any] = []
+    for i, n in enumerate(g.shape):
+        places.append(index if i == axis else xp.arange(n).reshape((1,) * i + (n,) + (1,) * (g.ndim - i - 1)))
+    _add_at(xp, result, tuple(places), g)
+    return result
+
+
+def _scatter_add_infer(g: Spec, index: Spec, *, axis: int, size: int) -> Spec:
+    _check_index("scatter_add", g, index, axis)
+    along = normalise_axis("scatter_add", axis, g.ndim)
+    return Spec((*g.shape[:along], size, *g.shape[along + 1 :]), g.dtype)
+
+
+scatter_add = row(
+    "scatter_add",
+    _scatter_add,
+    vjp=(lambda v, out, g, index, axis, size: gather(v, index, axis=axis), None),
+    saves="index",
+    infer=_scatter_add_infer,
+    doc="Zeros with g added at `index` along an axis of length `size`: the derivative of gather.",
+)
+
+
+def _one_hot_infer(index: Spec, *, size: int, dtype: Any = np.float32) -> Spec:
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"one_hot: the index must be of an integer dtype, got {index.dtype}.")
+    return Spec((*index.shape, size), dtype)
+
+
+one_hot = row(
+    "one_hot",
+    lambda xp, index, size, dtype: (index[..., None] == xp.arange(size)).astype(dtype),
+    vjp=None,
+    infer=_one_hot_infer,
+    doc="1 at the index, 0 elsewhere, along a new last axis. An index out of range gives zeros.",
+)
