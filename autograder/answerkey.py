@@ -161,10 +161,3 @@ def settle(task: Task, drawn: Sequence[Inputs], replies: Mapping[str, list[Answe
                 )
         settled.append(Case(inputs, want))
     return settled
-
-
-def faults(task: Task, inputs: Inputs, got: Any, want: Any) -> list[str]:
-    """What is wrong with an answer, in words, by the task's own judge where it has one; empty when it is right."""
-    if task.judge is not None:
-        return task.judge(inputs, got, want)
-    return [mismatch.message for mismatch in compare(got, want, task.tolerance)]

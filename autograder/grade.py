@@ -104,7 +104,9 @@ class Grader:
             chosen = lab.tasks if tasks is None else tuple(lab.task(name) for name in tasks)
             kind = self.kind or sandbox.best(mode=self.mode)
         except (ValueError, sandbox.SandboxUnavailable) as error:
-            raise GradeError(f"{Path(file).name}: {error}" if file and Path(file).name not in str(error) else str(error)) from None
+            raise GradeError(
+                f"{Path(file).name}: {error}" if file and Path(file).name not in str(error) else str(error)
+            ) from None
         key = self.key(lab, None if tasks is None else chosen)
         report = Report(
             lab=lab.name,
@@ -120,8 +122,9 @@ class Grader:
         )
         try:
             with Runner(lab, notebook.cells, kind=kind) as runner:
-                for task in chosen:
-                    report.tasks.append(_grade_task(runner, key, task))
+                # Tasks are reached in the notebook's order and reported in the lab's.
+                results = {task.name: _grade_task(runner, key, task) for task in runner.tasks if task in chosen}
+            report.tasks = [results[task.name] for task in chosen]
         except sandbox.SandboxUnavailable as error:
             raise GradeError(str(error)) from None
         report.seconds = round(time.monotonic() - began, 3)
@@ -212,7 +215,9 @@ def _grade_task(runner: Runner, key: AnswerKey, task: Task) -> TaskResult:
     try:
         result = judge_task(runner, key, task)
     except OracleError as error:
-        result = TaskResult(task.name, task.title, 0.0, task.points, "ungraded", "oracle", f"Not graded, and not your fault: {error}")
+        result = TaskResult(
+            task.name, task.title, 0.0, task.points, "ungraded", "oracle", f"Not graded, and not your fault: {error}"
+        )
     except sandbox.SandboxUnavailable:
         raise
     except Exception as error:  # noqa: BLE001  a fault of ours; the learner's code runs in another process

@@ -1,0 +1,388 @@
+"""The command line: ``autograder check | grade | release | submit | doctor | oracles | gradebook``.
+
+Nothing heavy is imported before a command needs it. Errors are one line on stderr; AUTOGRADER_DEBUG=1 shows tracebacks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from autograder.grade import Grader
+    from autograder.notebook import Notebook
+    from autograder.report import Report
+    from autograder.spec import Lab
+
+FULL, NOT_FULL, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+_plain = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False, "no_args_is_help": True}
+app = typer.Typer(**_plain, help="Grade labs against PyTorch and TensorFlow, and explain what is wrong.")
+oracles_app = typer.Typer(**_plain, help="The long-lived framework processes that know the right answers.")
+gradebook_app = typer.Typer(**_plain, help="Submissions and grades.")
+app.add_typer(oracles_app, name="oracles")
+app.add_typer(gradebook_app, name="gradebook")
+
+
+class Refusal(Exception):
+    """One line for the user, and the exit code."""
+
+    def __init__(self, message: str, code: int = WRONG_USE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def version_asked(asked: bool) -> None:
+    if asked:
+        from importlib import metadata
+
+        try:
+            print(f"autograder {metadata.version('autograder')}")
+        except metadata.PackageNotFoundError:
+            print("autograder, from a source tree that is not installed")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=version_asked, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks.")]
+LabName = Annotated[str, typer.Option("--lab", help="The lab, where the notebook does not say.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Draw the cases of an earlier report again.")]
+Kind = Annotated[str, typer.Option("--sandbox", metavar="KIND", help="bubblewrap or landlock; the strongest, if not given.")]
+
+
+@app.command()
+def check(
+    task: Annotated[str, typer.Argument(help="The task's name.")],
+    notebook: Annotated[Path | None, typer.Option("--notebook", metavar="FILE", help="If there are several here.")] = None,
+    seed: Seed = None,
+    kind: Kind = "",
+) -> None:
+    """Try one task of a notebook, as check("task") in the notebook does."""
+    start_oracles()
+    from autograder.grade import GradeError, find_lab
+
+    file, read = the_notebook(task, notebook)
+    grader = make_grader("practice", kind, seed)
+    try:
+        find_lab(read, None).task(task)
+        report = grader.grade_notebook(read, os.fspath(file), tasks=[task])
+    except (GradeError, ValueError) as error:
+        raise Refusal(str(error)) from None
+    progress_done()
+    show(report)
+    raise typer.Exit(FULL if report.full_marks else NOT_FULL)
+
+
+@app.command()
+def grade(
+    files: Files,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON, a list.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="OUT", help="Write feedback pages: a file, or a directory for many.")
+    ] = None,
+    lab: LabName = "",
+    seed: Seed = None,
+    kind: Kind = "",
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Notebooks graded at a time.")] = 2,
+    practice: Annotated[bool, typer.Option("--practice", help="Mark the report as practice, not official.")] = False,
+) -> None:
+    """Grade notebooks. Exit code 0: full marks for every file; 1: not; 2: a file could not be graded."""
+    pages = page_paths(files, html)
+    start_oracles()
+    from autograder.grade import GradeError, grade_files, named_lab
+
+    grader = make_grader("practice" if practice else "official", kind, seed)
+    try:
+        chosen = named_lab(lab or None)
+    except GradeError as error:
+        raise Refusal(str(error)) from None
+    code, rows = FULL, []
+    for file, outcome in zip(files, grade_files(files, chosen, workers=workers, grader=grader), strict=True):
+        progress_done()
+        if isinstance(outcome, GradeError):
+            complain(str(outcome))
+            rows.append({"file": os.fspath(file), "error": str(outcome)})
+            code = WRONG_USE
+            continue
+        code = max(code, FULL if outcome.full_marks else NOT_FULL)
+        rows.append(json.loads(outcome.to_json()))
+        if not as_json:
+            show(outcome) if len(files) == 1 else show_line(outcome)
+        if html:
+            from autograder.feedback import page
+
+            write_file(pages[file], page(outcome))
+    if as_json:
+        say(json.dumps(rows, ensure_ascii=False, indent=2))
+    raise typer.Exit(code)
+
+
+@app.command()
+def release(
+    labs: Annotated[list[str] | None, typer.Argument(metavar="[LAB...]", help="Which; all, if none is named.")] = None,
+) -> None:
+    """Write the learners' notebooks from the solutions."""
+    from autograder import release as releasing
+
+    raise typer.Exit(releasing.main(labs or []))
+
+
+@app.command()
+def submit(file: Annotated[Path, typer.Argument(metavar="FILE", help="The notebook to hand in.")]) -> None:
+    """Hand a notebook in: it is stored, then graded."""
+    start_oracles()
+    from autograder import submission
+
+    raise typer.Exit(submission.main(file))
+
+
+@app.command()
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False) -> None:
+    """Say what this machine can do, and how to get what is missing."""
+    from autograder import doctor as examining
+
+    raise typer.Exit(examining.main(["--json"] if as_json else []))
+
+
+@oracles_app.command()
+def start() -> None:
+    """Start the processes in the background."""
+    from autograder import oracles
+
+    for framework in oracles.FRAMEWORKS:
+        try:
+            started = oracles.launch(framework)
+        except (oracles.OracleError, oracles.RuntimeUnsafe) as error:
+            raise Refusal(str(error)) from None
+        say(f"{framework}: {'starting' if started else 'runs already'}")
+
+
+@oracles_app.command()
+def stop() -> None:
+    """End the processes."""
+    from autograder import oracles
+
+    ended = oracles.stop()
+    say(f"Ended: {', '.join(ended)}." if ended else "None was running.")
+
+
+@oracles_app.command()
+def status() -> None:
+    """Say which processes there are. Exit code 0 if all are ready."""
+    from autograder import oracles
+
+    found = {one["framework"]: one for one in oracles.running()}
+    for framework in oracles.FRAMEWORKS:
+        one = found.get(framework)
+        if one is None:
+            say(f"{framework}: not running")
+        else:
+            detail = one["error"] or f"{one['served']} requests served, idle for {one['idle']:.0f} s"
+            say(f"{framework} {one['release']}: {one['state']}, process {one['pid']}, {detail}")
+    ready = all(found.get(framework, {}).get("state") == "ready" for framework in oracles.FRAMEWORKS)
+    raise typer.Exit(FULL if ready else NOT_FULL)
+
+
+@gradebook_app.command()
+def export(
+    lab: Annotated[str, typer.Option("--lab", help="Only this lab.")] = "",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="A CSV file; stdout, if not given.")] = None,
+) -> None:
+    """Write every submission and its marks as CSV."""
+    import io
+
+    from autograder.gradebook import GradebookError, export_csv, open_gradebook
+
+    rows = io.StringIO(newline="")
+    try:
+        with open_gradebook() as book:
+            export_csv(book, rows, lab=lab or None)
+    except GradebookError as error:
+        raise Refusal(str(error)) from None
+    if out is None:
+        say(rows.getvalue().rstrip("\r\n"))
+    else:
+        write_file(out, rows.getvalue())
+
+
+# --- parts of commands ------------------------------------------------------------------------------
+
+
+def start_oracles() -> None:
+    """As early as a command knows that it will grade; returns at once."""
+    from autograder.oracles.launch import launch_all
+
+    launch_all()
+
+
+def make_grader(mode: str, kind: str, seed: int | None) -> Grader:
+    from autograder import sandbox
+    from autograder.grade import Grader
+
+    if kind and kind not in sandbox.KINDS:
+        raise Refusal(f"--sandbox {kind}: there is no such kind; give one of {', '.join(sandbox.KINDS)}.")
+    if seed is not None and not 0 <= seed < 2**32:
+        raise Refusal(f"--seed {seed}: give a whole number from 0 to {2**32 - 1}, as reports show it.")
+    return Grader(mode="practice" if mode == "practice" else "official", kind=kind or None, seed=seed, progress=progress)
+
+
+def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
+    """The notebook that is meant: the one given, or the only one here that belongs to a lab with this task."""
+    from autograder.grade import find_lab
+    from autograder.notebook import NotebookError, read_notebook
+
+    if file is not None:
+        try:
+            return file, read_notebook(file)
+        except NotebookError as error:
+            raise Refusal(str(error)) from None
+    found, labs = [], []
+    for path in sorted(Path().glob("*.ipynb")):
+        try:
+            read = read_notebook(path)
+            lab: Lab = find_lab(read, None)
+        except (NotebookError, ValueError):
+            continue  # not a lab's; it is no candidate
+        labs.append(lab)
+        if task in {one.name for one in lab.tasks}:
+            found.append((path, read))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(path.name for path, _ in found)
+        raise Refusal(f"several notebooks here have a task {task!r}: {names}. Name one with --notebook.")
+    if labs:
+        known = ", ".join(one.name for one in labs[0].tasks)
+        raise Refusal(f"no notebook here has a task {task!r}; {labs[0].name} has {known}.")
+    raise Refusal("there is no lab's notebook in this directory. Name one with --notebook.")
+
+
+def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
+    """Where the page of each file goes; refuses before anything is graded what could not be written afterwards."""
+    if out is None:
+        return {}
+    many = len(files) > 1 or out.is_dir() or os.fspath(out).endswith(os.sep)
+    folder = out if many else out.parent
+    if many:
+        try:
+            out.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Refusal(f"--html {out}: {error.strerror}. For several notebooks, give a directory.") from None
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "is read-only" if folder.is_dir() else "is not there"
+        raise Refusal(f"--html {out}: the directory {folder} {why}.")
+    if not many:
+        return {files[0]: out}
+    pages: dict[Path, Path] = {}
+    for file in files:
+        page = folder / f"{file.stem}.html"
+        number = 2
+        while page in pages.values():
+            page, number = folder / f"{file.stem}-{number}.html", number + 1
+        pages[file] = page
+    return pages
+
+
+def write_file(path: Path, text: str) -> None:
+    """All of the text or none of it: an earlier file stays whole when the disk is full."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Refusal(f"{path}: cannot be written: {error.strerror or error}.") from None
+
+
+def show(report: Report) -> None:
+    from autograder.feedback import show as show_report
+
+    show_report(report)
+
+
+def show_line(report: Report) -> None:
+    """One line per notebook, when there are many."""
+    rest = ", ".join(f"{task.name}: {task.verdict}" for task in report.tasks if task.verdict != "right")
+    say(f"{report.points:g}/{report.max_points:g}  {printable(report.file)}{'  ' + rest if rest else ''}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def complain(text: str) -> None:
+    progress_done()
+    sys.stderr.write(f"autograder: {printable(' '.join(text.split()))}\n")
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a file's name may have and a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def progress(sentence: str) -> None:
+    """What is waited for, on one line of the terminal that is wiped afterwards; nothing where stderr is a file."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(sentence)}")
+        sys.stderr.flush()
+
+
+def progress_done() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def main() -> NoReturn:
+    """Run the command that was typed."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command; its exit code. Never raises, unless AUTOGRADER_DEBUG=1 asks for it."""
+    debug = os.environ.get("AUTOGRADER_DEBUG") == "1"
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="autograder", standalone_mode=False)
+        sys.stdout.flush()
+    except Refusal as refusal:
+        complain(str(refusal))
+        return refusal.code
+    except BrokenPipeError:
+        return lost_output("the reader of the output went away before all of it was written")
+    except OSError as error:
+        if debug:
+            raise
+        return lost_output(f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror or error}")
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if hasattr(error, "format_message"):  # the command-line parser's own errors
+            complain(error.format_message())
+            return WRONG_USE
+        if debug:
+            raise
+        complain(f"a fault in the autograder: {type(error).__name__}: {error} (AUTOGRADER_DEBUG=1 shows where)")
+        return WRONG_USE
+    return code if isinstance(code, int) else FULL
+
+
+def lost_output(message: str) -> int:
+    """Say so, and keep the interpreter from failing once more as it flushes stdout on its way out."""
+    complain(message)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return WRONG_USE

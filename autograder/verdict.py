@@ -1,0 +1,239 @@
+"""One task of one submission: call it on every case, compare, and put what came of it into words."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from autograder import generate
+from autograder.answerkey import AnswerKey, Case
+from autograder.compare import compare, describe
+from autograder.diagnose import rank
+from autograder.diagnose_raised import diagnose_raised
+from autograder.evidence import Evidence
+from autograder.literal import CHARACTERS, assignments, literal
+from autograder.oracles import OracleError
+from autograder.patterns import pattern
+from autograder.report import Cause, CounterExample, TaskResult, Verdict
+from autograder.run import Answer, Died, Missing, Outcome, Raised
+from autograder.spec import Inputs, Task
+
+SHRINK_SECONDS = 2.0
+SMALL = 12
+"""A failing case of this size (see `generate.size`) is small enough to read; none smaller is looked for."""
+
+PATIENCE = 5
+"""A task's cases may take this many times the limit of one call, all together."""
+
+EXAMINED = 12
+"""Wrong answers that are diagnosed, the smallest first."""
+
+REFUSED: tuple[Cause, ...] = ("network", "files", "processes", "input")
+
+
+class Calls(Protocol):
+    """What is asked of a `run.Runner`."""
+
+    def reach(self, task: Task) -> None: ...
+
+    def call(self, task: Task, inputs: Inputs) -> Outcome: ...
+
+    def notes(self, task: Task) -> list[str]: ...
+
+
+@dataclass
+class Tried:
+    """A case, what came, and what is wrong with it."""
+
+    case: Case
+    outcome: Outcome
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return isinstance(self.outcome, Answer) and not self.faults
+
+    @property
+    def kind(self) -> str:
+        return self.outcome.type if isinstance(self.outcome, Raised) else type(self.outcome).__name__
+
+
+def judge_task(runner: Calls, key: AnswerKey, task: Task) -> TaskResult:
+    """The result of `task`.
+
+    Raises
+    ------
+    OracleError
+        There is no answer to compare with; the task is to be `ungraded`.
+    """
+    runner.reach(task)
+    tried, slow = try_all(runner, task, key.cases(task))
+    failing = [one for one in tried if not one.passed]
+    notes = list(runner.notes(task))
+    if any(isinstance(one.outcome, Answer) and one.outcome.cut for one in tried):
+        notes.append("It prints more than is kept; the rest was cut.")
+    if not failing and not slow:
+        return TaskResult(task.name, task.title, task.points, task.points, "right", notes=notes, cases=len(tried))
+    result = explain(runner, key, task, tried, failing) if failing else too_slow(task, tried)
+    result.notes, result.cases = notes, len(tried)
+    return result
+
+
+def try_all(runner: Calls, task: Task, cases: list[Case]) -> tuple[list[Tried], bool]:
+    """Call the task on its cases until the sandbox dies or the patience ends; whether it ended."""
+    tried: list[Tried] = []
+    deadline = time.monotonic() + PATIENCE * task.limit
+    for case in cases:
+        tried.append(try_one(runner, task, case))
+        if isinstance(tried[-1].outcome, (Died, Missing)):
+            break
+        if time.monotonic() > deadline and len(tried) < len(cases):
+            return tried, True
+    return tried, False
+
+
+def try_one(runner: Calls, task: Task, case: Case) -> Tried:
+    outcome = runner.call(task, case.inputs)
+    return Tried(case, outcome, faults(task, case, outcome.value) if isinstance(outcome, Answer) else [])
+
+
+def faults(task: Task, case: Case, got: Any) -> list[str]:
+    """What is wrong with an answer, in words; empty when it is right."""
+    if task.judge is None:
+        return [mismatch.message for mismatch in compare(got, case.want, task.tolerance)]
+    try:
+        return task.judge(case.inputs, got, case.want)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+        # Judges are written for answers of the right form; what came from the sandbox may have any.
+        return [mismatch.message for mismatch in compare(got, case.want)] or [
+            f"The result, {describe(got)}, cannot be judged."
+        ]
+
+
+def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], failing: list[Tried]) -> TaskResult:
+    """The result of a task of which some case fails."""
+    failing = sorted(failing, key=lambda one: generate.size(one.case.inputs))
+    first = failing[0]
+    dead = next((one for one in failing if isinstance(one.outcome, (Died, Missing))), None)
+    if dead is not None:
+        # Without a sandbox nothing smaller can be looked for; an answer that is wrong is still the better story.
+        first = dead if first.kind != "Answer" else first
+    elif generate.size(first.case.inputs) > SMALL:
+        smaller = smaller_case(runner, key, task, first)
+        if smaller is not None:
+            failing.insert(0, smaller)
+            first = smaller
+    outcome = first.outcome
+    if isinstance(outcome, Missing):
+        return missing(task, outcome)
+    if isinstance(outcome, Died):
+        return died(task, outcome, first)
+    where = pattern([(one.case.inputs, one.passed) for one in tried]) if dead is None else []
+    many = f"{sum(not one.passed for one in tried)} of {len(tried)} cases" if len(tried) > 1 else "The case"
+    if isinstance(outcome, Raised):
+        verdict: Verdict = "refused" if outcome.cause in REFUSED else "failed"
+        message = (
+            f"{many} raised {outcome.type}: {outcome.message}"
+            if len(failing) > 1
+            else f"It raised {outcome.type}: {outcome.message}"
+        )
+        words = diagnose_raised(outcome.type, outcome.message, task.hints) + where
+        result = TaskResult(
+            task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words, traceback=outcome.traceback
+        )
+        result.counter_example = counter_example(task, first, f"{outcome.type}: {outcome.message}")
+        return result
+    wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
+    evidence = [evidence_of(key, task, one) for one in wrong]
+    kinds = rank([one for one in evidence if one.mismatches], task.hints)
+    if task.judge is not None:
+        # A judge's own words come first: it knows what is asked.
+        words = [*first.faults[1:3], *where, *(kind.sentence for kind in kinds)]
+    else:
+        words = [*(kind.sentence for kind in kinds), *where]
+    message = f"{many} come{'s' if many == 'The case' else ''} out wrong. In the smallest: {first.faults[0]}"
+    result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, list(dict.fromkeys(words)))
+    result.counter_example = counter_example(task, first, literal(outcome.value))
+    return result
+
+
+def evidence_of(key: AnswerKey, task: Task, one: Tried) -> Evidence:
+    """What the diagnosis gets to see of a wrong answer."""
+
+    def ask(inputs: Inputs) -> Any:
+        try:
+            return key.want(task, inputs)
+        except OracleError:
+            return None
+
+    assert isinstance(one.outcome, Answer)
+    got, want = one.outcome.value, one.case.want
+    return Evidence(one.case.inputs, want, got, compare(got, want, task.tolerance), ask, task.tolerance)
+
+
+def smaller_case(runner: Calls, key: AnswerKey, task: Task, first: Tried) -> Tried | None:
+    """A smaller case that goes wrong in the same way, if one is found in time."""
+    found: list[Tried] = []
+
+    def fails(inputs: Inputs) -> bool:
+        try:
+            one = try_one(runner, task, Case(inputs, key.want(task, inputs)))
+        except OracleError:
+            return False
+        if isinstance(one.outcome, (Died, Missing)):
+            raise generate.Enough
+        if one.passed or one.kind != first.kind:
+            return False
+        found.append(one)
+        return True
+
+    generate.shrink(task, key.seed, fails, seconds=SHRINK_SECONDS)
+    best = min(found, key=lambda one: generate.size(one.case.inputs), default=None)
+    smaller = best is not None and generate.size(best.case.inputs) < generate.size(first.case.inputs)
+    return best if smaller else None
+
+
+def counter_example(task: Task, one: Tried, got: str) -> CounterExample:
+    inputs = one.case.inputs
+    # Long inputs are made by the replay's own lines where the spec knows a shorter way; here they are only named.
+    shown = assignments(inputs)
+    return CounterExample(shown, literal(one.case.want), got[:CHARACTERS], task.call(**inputs), list(task.oracles))
+
+
+def missing(task: Task, outcome: Missing) -> TaskResult:
+    verdict: Verdict = "missing" if outcome.cause == "missing" else "refused" if outcome.cause in REFUSED else "failed"
+    names = " and ".join(f"`{name}`" for name in outcome.names)
+    because = outcome.because[:1].upper() + outcome.because[1:]
+    message = because if any(name in because for name in outcome.names) else f"{names} cannot be had: {outcome.because}"
+    return TaskResult(
+        task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, traceback=outcome.traceback
+    )
+
+
+ADVICE: dict[str, str] = {
+    "time": "Look for a loop that never ends, or work that grows with the square of the input.",
+    "memory": "Look for a list or an array that grows in a loop, or a broadcast that makes one far too large.",
+    "exit": "A function must return its answer; exit() and os._exit() end the whole program.",
+    "signal": "The Python process itself crashed, as native code does when memory is misused; ctypes is a common cause.",
+    "output": "Remove the print that runs in a loop.",
+    "processes": "The lab needs no other processes.",
+    "network": "The lab needs no network.",
+    "files": "The lab needs no files outside its own directory.",
+    "input": "Nobody can answer input() while the lab is graded; give the value in the code.",
+    "protocol": "Something in the notebook wrote where only the grader writes.",
+}
+
+
+def died(task: Task, outcome: Died, one: Tried) -> TaskResult:
+    verdict: Verdict = "refused" if outcome.cause in REFUSED else "failed"
+    detail = outcome.detail[:1].upper() + outcome.detail[1:]
+    result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, f"{detail.rstrip('.')}.")
+    result.diagnosis = [ADVICE[outcome.cause]] if outcome.cause in ADVICE else []
+    result.counter_example = counter_example(task, one, outcome.detail)
+    return result
+
+
+def too_slow(task: Task, tried: list[Tried]) -> TaskResult:
+    message = f"Right so far, but too slow: {len(tried)} cases took {PATIENCE * task.limit:g} s, all that there is for this task."
+    return TaskResult(task.name, task.title, 0.0, task.points, "failed", "time", message, [ADVICE["time"]])
