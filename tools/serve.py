@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
+from autograder import oracles
+
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".run"
 SITE = ROOT / "book" / "_build" / "html"
@@ -98,12 +100,6 @@ def choose_port(asked: int | None) -> int:
     raise CannotServe(f"ports {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are all in use; choose one with --port.")
 
 
-def start_oracles() -> None:
-    """Start the frameworks' processes in the background, so that the first grade doesn't wait for their imports."""
-    command = [sys.executable, "-m", "autograder.cli", "oracles", "start"]
-    subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def log_of(port: int) -> Path:
     return STATE / f"server-{port}.log"
 
@@ -113,7 +109,6 @@ def start_server(port: int, token: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable, "-m", "jupyter", "lab", "--no-browser", "--config", "classroom/jupyter_server_config.py",
         "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={ROOT}",
     ]  # fmt: skip
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
@@ -191,11 +186,11 @@ def serve(port: int, open_browser: bool, started: float) -> int:
         wait_until_up(server, port, token)
         base = f"http://127.0.0.1:{port}"
         say(f"\nReady after {time.monotonic() - started:.0f} s. Open this link (it holds your key: keep it private):\n")
-        say(f"    {base}/lab?token={token}\n")
+        say(f"    {base}/?token={token}\n")
         say(f"The book: {base}/book/   Your grades: {base}/autograder/   (after the first link)")
         say("Stop with Ctrl-C.")
         if open_browser and has_screen():
-            webbrowser.open(f"{base}/lab?token={token}")
+            webbrowser.open(f"{base}/?token={token}")
         code = server.wait()
         raise CannotServe(f"the server ended by itself with exit {code} (log: {log_of(port)})")
     except KeyboardInterrupt:
@@ -216,7 +211,7 @@ def main() -> int:
         signal.signal(number, interrupt)
     try:
         STATE.mkdir(mode=0o700, exist_ok=True)
-        start_oracles()
+        oracles.launch_all()  # in the background: the first grade doesn't wait for the frameworks' imports
         if not options.no_site:
             build_site()
         return serve(choose_port(options.port), not options.no_browser, started)
