@@ -3,9 +3,9 @@
 Importing it costs nothing but NumPy.
 """
 
-from internals import autodiff, ops
+from internals import autodiff, nn, ops, optim
 from internals.autodiff import grad
 from internals.device import DeviceError, cuda_is_available, device
 from internals.tensor import Tensor, enable_grad, no_grad
 
-__all__ = ["DeviceError", "Tensor", "autodiff", "cuda_is_available", "device", "enable_grad", "grad", "no_grad", "ops"]
+__all__ = ["DeviceError", "Tensor", "autodiff", "cuda_is_available", "device", "enable_grad", "grad", "nn", "no_grad", "ops", "optim"]

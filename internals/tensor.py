@@ -699,9 +699,16 @@ def _write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
                 f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through it. "
                 "Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
             )
+    array = target.data
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise RuntimeError(f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first.")
+    if not (_mode.recording and differentiable) and isinstance(op.on_numpy, np.ufunc) and _same_kind(array, other):
+        op.on_numpy(array, other.data if type(other) is Tensor else other, out=array)
+        target.storage.version += 1
+        return target
     # The tape must see the value from before the write; a copy is needed only where the rule will read it.
-    before = _alias(target, target.data.copy() if op.saves_inputs[0] and _mode.recording and differentiable else target.data)
-    before.node, before._storage = target.node, None
+    before = _wrap(array.copy() if op.saves_inputs[0] and _mode.recording and differentiable else array)
+    before.node = target.node
     result = op(before, other, **attrs)
     if result.shape != target.shape:
         raise ValueError(f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape {target.shape}.")
@@ -709,13 +716,20 @@ def _write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
         raise TypeError(f"in-place {op.name}: the result is {result.dtype} and can't be held by a tensor of {target.dtype}.")
     if result.dtype != target.dtype:
         result = ops.cast(result, dtype=target.dtype)
-    if not target.data.flags.writeable if isinstance(target.data, np.ndarray) else False:
-        raise RuntimeError(f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first.")
-    target.data[...] = result.data
+    array[...] = result.data
     target.storage.version += 1
     if type(result.node) is Node:
         target.node = result.node
     return target
+
+
+def _same_kind(array: Array, other: Any) -> bool:
+    """Whether NumPy can compute `array op other` straight into `array`."""
+    if type(array) is not np.ndarray or array.dtype.kind != "f":
+        return False
+    if type(other) is Tensor:
+        return type(other.data) is np.ndarray and other.data.dtype == array.dtype and (other.shape == array.shape or other.ndim == 0)
+    return type(other) in (int, float)
 
 
 def _array_module(op: Op, arrays: Sequence[Any]) -> Any:

@@ -141,6 +141,8 @@ class Op:
 
     def bind(self, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Split a call's arguments into inputs and a full set of attributes."""
+        if len(args) == self.arity and attrs.keys() == self.attrs.keys() and not self.variadic:
+            return args, attrs
         if self.variadic:
             if not args or not isinstance(args[0], Sequence):
                 raise TypeError(f"{self.name}: expected a list or tuple of tensors first, got {_kind(args[0]) if args else 'nothing'}.")

@@ -1,0 +1,87 @@
+"""A line chart of a few measured series, in the colours of the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from internals.observe import picture
+from internals.observe.picture import CHARACTER, Picture, text
+
+WIDTH, HEIGHT = 620.0, 280.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 34.0, 44.0
+STYLES = ((picture.LEAF, ""), (picture.OP, "7 4"), (picture.MUTED, "2 3"))
+
+
+def line_chart(series: Mapping[str, Sequence[float]], *, title: str, across: str, up: str) -> Picture:
+    """Draw series over their index, from zero up.
+
+    Parameters
+    ----------
+    series : mapping of name to numbers
+        One to three; told apart by dashes as well as by colour.
+    title, across, up : str
+        Of the chart, the horizontal and the vertical axis.
+
+    Raises
+    ------
+    ValueError
+        There is nothing to draw, or more than can be told apart.
+    """
+    if not 1 <= len(series) <= len(STYLES) or not all(series.values()):
+        raise ValueError(
+            f"line_chart: expected 1 to {len(STYLES)} series with at least one number each, got {[len(v) for v in series.values()]}."
+        )
+    steps = max(len(values) for values in series.values())
+    highest = max(max(values) for values in series.values())
+    top = _round_up(highest)
+    body = [_axes(steps, top, across, up)]
+    legend = LEFT + 6
+    for (name, values), (colour, dashes) in zip(series.items(), STYLES, strict=False):
+        points = " ".join(f"{_x(i, steps):.1f},{_y(value, top):.1f}" for i, value in enumerate(values))
+        dash = f' stroke-dasharray="{dashes}"' if dashes else ""
+        body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
+        body.append(
+            f'<line x1="{legend:.1f}" x2="{legend + 26:.1f}" y1="14" y2="14" stroke="{colour}" stroke-width="2"{dash}/>'
+        )
+        body.append(text(legend + 32, 18, name, anchor="start"))
+        legend += 32 + (len(name) + 3) * CHARACTER
+    told = "; ".join(
+        f"{name}: starts at {values[0]:.3g}, highest {max(values):.3g}, ends at {values[-1]:.3g}"
+        for name, values in series.items()
+    )
+    return Picture("".join(body), WIDTH, HEIGHT, title=title, description=f"{up} over {across}. {told}.")
+
+
+def _x(step: float, steps: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * step / max(steps - 1, 1)
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 2, 5, 10, 20, ... above a value, so that ticks are round numbers."""
+    if value <= 0:
+        return 1.0
+    power = 10 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 2.5, 4, 5, 8, 10) if step * power >= value)
+
+
+def _axes(steps: int, top: float, across: str, up: str) -> str:
+    drawn = []
+    for quarter in range(5):
+        value = top * quarter / 4
+        y = _y(value, top)
+        drawn.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{picture.LINE}" stroke-width="{1 if quarter == 0 else 0.35}"/>'
+        )
+        drawn.append(text(LEFT - 8, y + 4, f"{value:g}", anchor="end", fill=picture.MUTED))
+    for step in (0, steps - 1):
+        drawn.append(text(_x(step, steps), HEIGHT - BOTTOM + 18, f"{step}", fill=picture.MUTED))
+    drawn.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across, fill=picture.MUTED))
+    drawn.append(
+        f'<g transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)">{text(0, 0, up, fill=picture.MUTED)}</g>'
+    )
+    return "".join(drawn)

@@ -1,0 +1,5 @@
+"""Optimizers."""
+
+from internals.optim.sgd import SGD
+
+__all__ = ["SGD"]
