@@ -1,0 +1,150 @@
+"""What a lab asks: tasks, the inputs they are tried on, and who knows the right answer.
+
+A spec lives in a trusted process only. It is never mounted in a sandbox. What must run beside the
+learner's code to turn plain data into a call (a *driver*) is kept apart, in ``autograder.drivers``,
+and contains no answers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+Inputs = dict[str, Any]
+"""One case: keyword arguments for the driver; arrays, numbers, strings, lists and dicts of them."""
+
+SPECS = Path(__file__).parent / "specs"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an answer may be from the oracle's: ``|got - want| <= absolute + relative * |want|``."""
+
+    relative: float
+    absolute: float
+
+
+FLOAT64 = Tolerance(relative=1e-6, absolute=1e-9)
+FLOAT32 = Tolerance(relative=1e-4, absolute=1e-5)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing a learner writes.
+
+    Parameters
+    ----------
+    name : str
+        As in ``check("name")`` and in the cell metadata.
+    title : str
+        A short sentence for the feedback page.
+    points : float
+        What full marks are worth.
+    names : tuple of str
+        What the notebook must define for this task.
+    driver : str
+        A function in ``autograder.drivers.<lab>``: ``driver(names, **inputs) -> plain data``, where
+        ``names`` maps each of `names` to what the learner bound to it. It runs in the sandbox.
+    call : callable, ``call(**inputs) -> str``
+        Source lines that replay a case in the learner's own notebook; shown in the feedback.
+    strategy : callable, ``strategy() -> hypothesis.strategies.SearchStrategy[Inputs]``
+        Random cases. A callable, so that importing a spec does not import hypothesis.
+    edges : callable, ``edges(rng: numpy.random.Generator) -> list[Inputs]``
+        Cases that are always tried: 0-d, size 0, size 1, negative strides, broadcasts; fresh random values.
+    oracles : mapping of str to callable, ``oracle(framework, **inputs) -> plain data``
+        At least two. Keys name an oracle process ("torch", "tensorflow") or "numpy" (finite differences and
+        properties, run in the grading process). They must agree with each other before they judge anyone.
+    judge : callable or None, ``judge(inputs, got, want) -> list[str]``
+        Replaces the comparison where many answers are right (an order, a refusal). Returns what is wrong, in words.
+    tolerance : Tolerance or None
+        None picks by the dtype of the expected array.
+    examples : int
+        How many random cases are drawn beside the edges.
+    limit : float
+        Seconds one call may take.
+    hints : mapping of str to str
+        Diagnosis name to one more sentence, specific to this task.
+    """
+
+    name: str
+    title: str
+    points: float
+    names: tuple[str, ...]
+    driver: str
+    call: Callable[..., str]
+    strategy: Callable[[], Any]
+    edges: Callable[[Any], list[Inputs]]
+    oracles: Mapping[str, Callable[..., Any]]
+    judge: Callable[[Inputs, Any, Any], list[str]] | None = None
+    tolerance: Tolerance | None = None
+    examples: int = 25
+    limit: float = 2.0
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab: its tasks, and what its learner's code may import in the sandbox.
+
+    `packages` names installed distributions (their own requirements are mounted with them); the standard
+    library is always there. Frameworks, specs and solutions never are.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[Task, ...]
+    packages: tuple[str, ...] = ("numpy", "ipython", "matplotlib")
+    cell_limit: float = 10.0
+    total_limit: float = 120.0
+    memory_bytes: int = 1 << 30
+    processes: int = 1
+    """How many processes a learner's code may have; 1: it can't start another. Threads are always allowed."""
+
+    def __post_init__(self) -> None:
+        for task in self.tasks:
+            if len(task.oracles) < 2:
+                raise ValueError(f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another.")
+
+    @property
+    def points(self) -> float:
+        return sum(task.points for task in self.tasks)
+
+    def task(self, name: str) -> Task:
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        known = ", ".join(task.name for task in self.tasks)
+        raise ValueError(f"{self.name} has no task {name!r}; it has {known}.")
+
+    @cached_property
+    def version(self) -> str:
+        """A digest of the spec, the files beside it that bear its name, and its driver: same version, same questions."""
+        digest = hashlib.sha256()
+        for kind in ("specs", "drivers"):
+            for path in sorted((SPECS.parent / kind).glob(f"*{self.name}*.py")):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()[:12]
+
+
+def lab_names() -> list[str]:
+    """The labs there are, in order."""
+    return sorted(path.stem for path in SPECS.glob("lab*.py"))
+
+
+def load_lab(name: str) -> Lab:
+    """The lab called `name` (``"lab05_tape"``, or an unambiguous start such as ``"lab05"``)."""
+    matches = [known for known in lab_names() if known == name] or [known for known in lab_names() if known.startswith(name)]
+    if len(matches) != 1:
+        raise ValueError(f"no lab is called {name!r}; there are {', '.join(lab_names())}.")
+    return importlib.import_module(f"autograder.specs.{matches[0]}").lab
+
+
+def driver_source(lab: Lab) -> str:
+    """The source of the lab's drivers, as it is sent to the sandbox."""
+    return inspect.getsource(importlib.import_module(f"autograder.drivers.{lab.name}"))
