@@ -29,8 +29,9 @@ def line_chart(series: Mapping[str, Sequence[float]], *, title: str, across: str
         There is nothing to draw, or more than can be told apart.
     """
     if not 1 <= len(series) <= len(STYLES) or not all(series.values()):
+        lengths = [len(values) for values in series.values()]
         raise ValueError(
-            f"line_chart: expected 1 to {len(STYLES)} series with at least one number each, got {[len(v) for v in series.values()]}."
+            f"line_chart: expected 1 to {len(STYLES)} series of at least one number, got lengths {lengths}."
         )
     steps = max(len(values) for values in series.values())
     highest = max(max(values) for values in series.values())
@@ -74,14 +75,12 @@ def _axes(steps: int, top: float, across: str, up: str) -> str:
     for quarter in range(5):
         value = top * quarter / 4
         y = _y(value, top)
-        drawn.append(
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{picture.LINE}" stroke-width="{1 if quarter == 0 else 0.35}"/>'
-        )
+        stroke = f'stroke="{picture.LINE}" stroke-width="{0.35 if quarter else 1}"'
+        drawn.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" {stroke}/>')
         drawn.append(text(LEFT - 8, y + 4, f"{value:g}", anchor="end", fill=picture.MUTED))
     for step in (0, steps - 1):
         drawn.append(text(_x(step, steps), HEIGHT - BOTTOM + 18, f"{step}", fill=picture.MUTED))
     drawn.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across, fill=picture.MUTED))
-    drawn.append(
-        f'<g transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)">{text(0, 0, up, fill=picture.MUTED)}</g>'
-    )
+    turned = f"translate(14 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)"
+    drawn.append(f'<g transform="{turned}">{text(0, 0, up, fill=picture.MUTED)}</g>')
     return "".join(drawn)

@@ -14,7 +14,9 @@ Point = tuple[float, float]
 
 GAP_ACROSS = 22.0
 GAP_DOWN = 34.0
+PORT = 14.0
 SWEEPS = 12
+PULLS = 60
 
 
 @dataclass
@@ -51,13 +53,27 @@ def layered(sizes: dict[Hashable, Point], edges: Sequence[tuple[Hashable, Hashab
     right = max((across[box] + widths[box] / 2 for box in layer), default=0.0)
     layout = Layout(right - left, height)
     layout.centres = {box: (across[box] - left, down[layer[box]]) for box in sizes}
-    for chain in chains:
+    starts = _ports([chain[0] for chain in chains], [across[chain[1]] for chain in chains], sizes)
+    ends = _ports([chain[-1] for chain in chains], [across[chain[-2]] for chain in chains], sizes)
+    for chain, start, end in zip(chains, starts, ends, strict=True):
         points = [(across[box] - left, down[layer[box]]) for box in chain]
-        start, end = sizes[chain[0]][1] / 2, sizes[chain[-1]][1] / 2
-        points[0] = (points[0][0], points[0][1] - start)
-        points[-1] = (points[-1][0], points[-1][1] + end)
+        points[0] = (points[0][0] + start, points[0][1] - sizes[chain[0]][1] / 2)
+        points[-1] = (points[-1][0] + end, points[-1][1] + sizes[chain[-1]][1] / 2)
         layout.lines.append(points)
     return layout
+
+
+def _ports(boxes: list[Hashable], towards: list[float], sizes: dict[Hashable, Point]) -> list[float]:
+    """How far from the middle of its box each line ends, so that lines of one box stay apart and don't cross there."""
+    lines: dict[Hashable, list[int]] = {}
+    for number, box in enumerate(boxes):
+        lines.setdefault(box, []).append(number)
+    offsets = [0.0] * len(boxes)
+    for box, numbers in lines.items():
+        step = min(PORT, sizes[box][0] / (len(numbers) + 1))
+        for place, number in enumerate(sorted(numbers, key=towards.__getitem__)):
+            offsets[number] = (place - (len(numbers) - 1) / 2) * step
+    return offsets
 
 
 def _layers(boxes: list[Hashable], edges: Sequence[tuple[Hashable, Hashable]]) -> dict[Hashable, int]:
@@ -119,7 +135,7 @@ def _place_across(
         offsets = _offsets(row, widths)
         for box, offset in zip(row, offsets, strict=True):
             across[box] = offset - offsets[-1] / 2
-    for _ in range(SWEEPS):
+    for _ in range(PULLS):
         for row in [*rows, *rows[::-1]]:
             wish = []
             for box in row:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 _number = itertools.count(1).__next__
 
+FONT = 'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="12"'
 CHARACTER = 7.25
-"""Width of a monospace character at 12 px."""
+"""Width of a character of that font."""
 
 TEXT = "var(--course-text, currentColor)"
 MUTED = "var(--course-muted, currentColor)"
@@ -33,14 +34,15 @@ class Picture:
 
     def __init__(self, body: str, width: float, height: float, *, title: str, description: str) -> None:
         self.title, self.description = title, description
-        self.width = width
         name = f"picture-{_number()}"
+        size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
+        told = f'role="img" aria-labelledby="{name}-title {name}-desc"'
+        words = f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>'
+        narrowest = min(width, max(320, 0.7 * width))
+        style = f"display:block;margin:0 auto;max-width:100%;height:auto;min-width:{narrowest:.0f}px"
         self.svg = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="drawn" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" role="img" aria-labelledby="{name}-title {name}-desc" '
-            f'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="12">'
-            f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>'
-            f"{body.replace('{name}', name)}</svg>"
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="drawn" style="{style}" {size} {told} {FONT}>'
+            f"{words}{body.replace('{name}', name)}</svg>"
         )
 
     def save(self, path: str | Path) -> None:
@@ -49,24 +51,13 @@ class Picture:
 
     def _repr_html_(self) -> str:
         # On a narrow page the picture shrinks a little, then scrolls in its box.
-        return f'<div class="drawing" style="overflow-x:auto">{self.svg.replace("<svg ", f"<svg style={self._style()} ", 1)}</div>'
-
-    def _style(self) -> str:
-        return f'"display:block;margin:0 auto;max-width:100%;height:auto;min-width:{min(self.width, max(320, 0.7 * self.width)):.0f}px"'
+        return f'<div class="drawing" style="overflow-x:auto" tabindex="0">{self.svg}</div>'
 
     def __repr__(self) -> str:
         return f"{self.title}. {self.description}"
 
 
-def text(
-    x: float,
-    y: float,
-    content: str,
-    *,
-    fill: str = TEXT,
-    anchor: str = "middle",
-    weight: str = "normal",
-    size: int = 12,
-) -> str:
-    """A line of text, escaped, around a baseline."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}" font-size="{size}">{escape(content)}</text>'
+def text(x: float, y: float, content: str, *, fill: str = TEXT, anchor: str = "middle", weight: str = "normal") -> str:
+    """A line of text, escaped, on a baseline."""
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} fill="{fill}" font-weight="{weight}">{escape(content)}</text>'

@@ -14,8 +14,8 @@ from internals.tensor import Leaf, Node, Tensor
 PAD = 10.0
 LINE_HEIGHT = 16.0
 ARROW = (
-    '<defs><marker id="{name}-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-    f'<path d="M0 0 L8 4 L0 8 Z" fill="{picture.LINE}"/></marker></defs>'
+    '<defs><marker id="{name}-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    f'orient="auto"><path d="M0 0 L8 4 L0 8 Z" fill="{picture.LINE}"/></marker></defs>'
 )
 
 
@@ -71,7 +71,8 @@ def draw_tape(
     nodes = nodes_of(tensor)
     if len(nodes) > most:
         raise ValueError(
-            f"draw_tape: this tape has {len(nodes)} nodes; a picture of more than {most} shows little. Pass most={len(nodes)} to draw it all the same."
+            f"draw_tape: this tape has {len(nodes)} nodes; a picture of more than {most} shows little. "
+            f"Pass most={len(nodes)} to draw it all the same."
         )
     called = {named.node: name for name, named in (names or {}).items() if named.node is not None}
     first = min((node.order for node in nodes if isinstance(node, Node)), default=0)
@@ -84,9 +85,8 @@ def draw_tape(
     layout = layered(sizes, edges)  # type: ignore[arg-type]  # nodes are hashable
     body = [ARROW]
     for points in layout.lines:
-        body.append(
-            f'<path d="{_curve(points)}" fill="none" stroke="{picture.LINE}" stroke-width="1.5" marker-end="url(#{{name}}-arrow)"/>'
-        )
+        line = f'd="{_curve(points)}" fill="none" stroke="{picture.LINE}" stroke-width="1.5"'
+        body.append(f'<path {line} marker-end="url(#{{name}}-arrow)"/>')
     for node in nodes:
         body.append(_box(node, lines[node], layout.centres[node], sizes[node]))
     margin = 4.0
@@ -101,14 +101,14 @@ def draw_tape(
 
 def _kind(node: Node | Leaf) -> str:
     dtype = "" if node.dtype == DEFAULT_FLOAT else node.dtype.name
-    return f"{dtype}{list(node.shape)}"
+    return f"{dtype}{list(node.shape)}" if node.shape else f"{dtype} scalar".strip()
 
 
 def _lines(node: Node | Leaf, name: str | None, first: int, cotangent: Any) -> list[str]:
     if isinstance(node, Leaf):
         box = [name or "leaf", _kind(node)]
     else:
-        head = f"{node.order - first + 1}  {_call(node)}"
+        head = f"{node.order - first + 1}: {_call(node)}"
         box = [f"{head} = {name}" if name else head, _kind(node), _kept(node)]
     if cotangent is not None:
         box.append(f"cotangent {_short(cotangent)}")
@@ -174,10 +174,11 @@ def _box(node: Node | Leaf, lines: list[str], centre: tuple[float, float], size:
         else (picture.OP, picture.FILL_OP)
     )
     dashes = ' stroke-dasharray="4 3"' if freed else ""
-    shape = (
-        f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{height / 2 if leaf else 5:.1f}" '
-        f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"{dashes}/>'
+    corner = height / 2 if leaf else 5
+    place = (
+        f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{corner:.1f}"'
     )
+    shape = f'<rect {place} fill="{fill}" stroke="{stroke}" stroke-width="1.5"{dashes}/>'
     top = y - height / 2 + 17
     written = [text(x, top, lines[0], fill=stroke if not freed else picture.MUTED, weight="bold")]
     for i, line in enumerate(lines[1:], 1):
