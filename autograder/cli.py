@@ -60,13 +60,17 @@ def options(
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks.")]
 LabName = Annotated[str, typer.Option("--lab", help="The lab, where the notebook does not say.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Draw the cases of an earlier report again.")]
-Kind = Annotated[str, typer.Option("--sandbox", metavar="KIND", help="bubblewrap or landlock; the strongest, if not given.")]
+Kind = Annotated[
+    str, typer.Option("--sandbox", metavar="KIND", help="bubblewrap or landlock; the strongest, if not given.")
+]
 
 
 @app.command()
 def check(
     task: Annotated[str, typer.Argument(help="The task's name.")],
-    notebook: Annotated[Path | None, typer.Option("--notebook", metavar="FILE", help="If there are several here.")] = None,
+    notebook: Annotated[
+        Path | None, typer.Option("--notebook", metavar="FILE", help="If there are several here.")
+    ] = None,
     seed: Seed = None,
     kind: Kind = "",
 ) -> None:
@@ -91,7 +95,8 @@ def grade(
     files: Files,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON, a list.")] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT", help="Write feedback pages: a file, or a directory for many.")
+        Path | None,
+        typer.Option("--html", metavar="OUT", help="Write feedback pages: a file, or a directory for many."),
     ] = None,
     lab: LabName = "",
     seed: Seed = None,
@@ -232,11 +237,14 @@ def make_grader(mode: str, kind: str, seed: int | None) -> Grader:
     from autograder import sandbox
     from autograder.grade import Grader
 
-    if kind and kind not in sandbox.KINDS:
-        raise Refusal(f"--sandbox {kind}: there is no such kind; give one of {', '.join(sandbox.KINDS)}.")
+    if kind and kind not in sandbox.kinds():
+        there = " or ".join(sandbox.kinds()) or "none; see `autograder doctor`"
+        raise Refusal(f"--sandbox {kind}: this machine has no such sandbox; it has {there}.")
     if seed is not None and not 0 <= seed < 2**32:
         raise Refusal(f"--seed {seed}: give a whole number from 0 to {2**32 - 1}, as reports show it.")
-    return Grader(mode="practice" if mode == "practice" else "official", kind=kind or None, seed=seed, progress=progress)
+    return Grader(
+        mode="practice" if mode == "practice" else "official", kind=kind or None, seed=seed, progress=progress
+    )
 
 
 def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
@@ -366,7 +374,9 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if debug:
             raise
-        return lost_output(f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror or error}")
+        return lost_output(
+            f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror or error}"
+        )
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return INTERRUPTED

@@ -28,6 +28,9 @@ def said(*kinds: str, sentence: str, pattern: str = "") -> Callable[[tuple[str, 
 
 RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
     "hole": said("NotImplementedError", sentence="The hole has not been filled in yet."),
+    "none": said(
+        "TypeError", pattern="returned None", sentence="None came back: a `return` is missing, or one path has none."
+    ),
     "recursion": said(
         "RecursionError",
         sentence="Python's recursion limit is about 1000 calls deep: use a loop with a list as a stack.",
