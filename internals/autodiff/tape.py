@@ -30,9 +30,7 @@ class StaleTape(RuntimeError):
 
 def backward(tensor: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
     """Add the gradient of `tensor` by every leaf to the leaf's ``grad``; see `Tensor.backward`."""
-    start = _start(tensor, gradient)
-    for leaf, cotangent in _walk[0]({tensor.node: start}, retain_graph, create_graph).items():
-        _accumulate(leaf, cotangent, create_graph)
+    _accumulate(_walk[0]({tensor.node: _start(tensor, gradient)}, retain_graph, create_graph))
 
 
 def grad(
@@ -93,7 +91,7 @@ def grad(
         cotangent = found.get(source.node) if source.node is not None else None
         if cotangent is None and not allow_unused:
             raise RuntimeError(f"grad: the outputs do not depend on input {position}. Pass allow_unused=True to get None for it.")
-        answers.append(cotangent if cotangent is None or isinstance(cotangent, Tensor) else _wrap(_owned(cotangent)))
+        answers.append(cotangent if cotangent is None or isinstance(cotangent, Tensor) else _wrap(_copied(cotangent)))
     return answers[0] if isinstance(inputs, Tensor) else tuple(answers)
 
 
@@ -248,16 +246,19 @@ def _changed(node: Node) -> str:
     raise AssertionError("no saved value changed")
 
 
-def _accumulate(leaf: Leaf, cotangent: Any, create_graph: bool) -> None:
-    if isinstance(cotangent, Tensor):
-        leaf.grad = cotangent if leaf.grad is None else leaf.grad + cotangent
-    elif leaf.grad is None:
-        leaf.grad = _wrap(_owned(cotangent))
-    elif leaf.grad.node is not None:
-        leaf.grad = _wrap(leaf.grad.data + cotangent)
-    else:
-        leaf.grad.data += cotangent
-        leaf.grad.storage.version += 1
+def _accumulate(found: dict[Leaf, Any]) -> None:
+    """Add what a pass found to the leaves' gradients."""
+    while found:
+        leaf, cotangent = found.popitem()
+        if isinstance(cotangent, Tensor):
+            leaf.grad = cotangent if leaf.grad is None else leaf.grad + cotangent
+        elif leaf.grad is None:
+            leaf.grad = _wrap(_owned(cotangent))
+        elif leaf.grad.node is not None:
+            leaf.grad = _wrap(leaf.grad.data + cotangent)
+        else:
+            leaf.grad.data[...] += cotangent
+            leaf.grad.storage.version += 1
 
 
 def _owned(cotangent: Array) -> Array:
@@ -265,15 +266,28 @@ def _owned(cotangent: Array) -> Array:
 
     A rule may hand the same array to several inputs, or a view of it; two gradients on one memory would change together.
     """
-    alone = sys.getrefcount(cotangent) <= _ALONE
     if isinstance(cotangent, np.generic):
         return np.asarray(cotangent)
-    return cotangent if alone and cotangent.base is None and cotangent.flags.writeable else cotangent.copy()
+    alone = sys.getrefcount(cotangent) <= _ALONE and cotangent.base is None and cotangent.flags.writeable
+    return cotangent if alone else cotangent.copy()
 
 
-_ALONE = 4
-"""References to a cotangent nobody else holds when `_owned` looks at it: the dict it is found in, its two callers, the call."""
+def _copied(cotangent: Array) -> Array:
+    return np.array(cotangent) if isinstance(cotangent, np.generic) else cotangent.copy()
 
+
+def _references_when_alone() -> int:
+    """What `_owned` counts for an array that only its caller holds; how many that is depends on the interpreter."""
+    found = {0: np.empty(1)}
+    _, cotangent = found.popitem()
+    return _references(cotangent)
+
+
+def _references(cotangent: Array) -> int:
+    return sys.getrefcount(cotangent)
+
+
+_ALONE = _references_when_alone()
 _walk: list[Callable[[dict[Any, Tensor], bool, bool], dict[Any, Any]]] = [_reverse]
 _walker.append(backward)
 

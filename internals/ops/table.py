@@ -353,10 +353,10 @@ def normalise_axes(name: str, axis: int | Sequence[int] | None, ndim: int) -> tu
 def unbroadcast(cotangent: Any, shape: Shape) -> Any:
     """Sum a cotangent over the axes along which a value of `shape` was stretched. The engine calls this, rules never do."""
     extra = cotangent.ndim - len(shape)
-    stretched = tuple(range(extra)) + tuple(extra + i for i, size in enumerate(shape) if size == 1 and cotangent.shape[extra + i] != 1)
-    if stretched:
-        cotangent = TABLE["sum"](cotangent, axis=stretched, keepdims=True)
-    return TABLE["reshape"](cotangent, shape=shape) if tuple(cotangent.shape) != shape else cotangent
+    if extra:
+        cotangent = TABLE["sum"](cotangent, axis=tuple(range(extra)), keepdims=False)
+    stretched = tuple([axis for axis, size in enumerate(shape) if size == 1 and cotangent.shape[axis] != 1])
+    return TABLE["sum"](cotangent, axis=stretched, keepdims=True) if stretched else cotangent
 
 
 def check_one_device(name: str, arrays: Sequence[Array]) -> None:
