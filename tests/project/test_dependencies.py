@@ -125,7 +125,7 @@ SOURCES = sorted(path for folder in OURS for path in (ROOT / folder).rglob("*.py
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_are_declared(path: Path) -> None:
     declared = {canonicalize_name(requirement.name) for requirement in DECLARED}
-    siblings = {sibling.stem for sibling in path.parent.iterdir()}
+    siblings = {sibling.stem for folder in (path.parent, ROOT / "tools") for sibling in folder.iterdir()}
     unknown = set()
     for name in imported(path) - siblings:
         if not (distributions().get(name, {canonicalize_name(name)}) & declared):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,5 @@ def test_version_is_said_once_everywhere() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     assert citation["version"] == version
     assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+    command = [sys.executable, "-m", "autograder", "--version"]
+    assert version in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
