@@ -43,7 +43,8 @@ def test_autograder_brings_nothing_heavy(name: str) -> None:
 
 
 def test_frames_bring_only_what_the_sandbox_mounts() -> None:
-    assert brought_by("import autograder.frames") <= {"autograder", "msgpack", "numpy"}
+    brought = brought_by("import autograder.frames")  # msgpack is compiled by Cython, which leaves modules of its own
+    assert {name for name in brought if "cython" not in name} <= {"autograder", "msgpack", "numpy"}
 
 
 def test_help_brings_nothing_heavy() -> None:
