@@ -114,6 +114,24 @@ def show(report: Report, console: Console | None = None) -> None:
     console.print(plain(" · ".join(part for part in trail if part), "dim"))
 
 
+def brief(report: Report, width: int = 100) -> str:
+    """The tasks alone, as plain text; for a check, where the rest is known. Reads the same each time if all is right."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=width, color_system=None, highlight=False, force_terminal=False)
+    for task in report.tasks:
+        console.print(_task(task))
+    for line in [words.ungraded_line(report), *(f"Note: {note}" for note in report.notes)]:
+        if line:
+            console.print(plain(line))
+    if report.tasks and not report.full_marks:
+        console.print(plain(f"Practice, seed {report.seed}."))
+    return _stripped(buffer)
+
+
+def _stripped(buffer: io.StringIO) -> str:
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
 def text(report: Report, width: int = 100) -> str:
     """`report` as plain text, at most `width` columns."""
     buffer = io.StringIO()
@@ -123,4 +141,4 @@ def text(report: Report, width: int = 100) -> str:
             file=buffer, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False
         ),
     )
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return _stripped(buffer)

@@ -104,12 +104,17 @@ def latest(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
     return found[0] if found else None
 
 
-def best(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
-    """The submission with the most points; of equals, official before practice, then the earliest."""
-    found = [one for one in submissions(book, learner=learner, lab=lab) if one.points is not None]
+def best_of(found: list[Graded]) -> Graded | None:
+    """The one with the most points; of equals, official before practice, then the earliest."""
+    graded = [one for one in found if one.points is not None]
     return min(
-        found, key=lambda one: (-(one.points or 0.0), one.mode != "official", one.first_at, one.id), default=None
+        graded, key=lambda one: (-(one.points or 0.0), one.mode != "official", one.first_at, one.id), default=None
     )
+
+
+def best(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
+    """The best of a learner's submissions for a lab, as `best_of` has it."""
+    return best_of(submissions(book, learner=learner, lab=lab))
 
 
 def labs(book: Gradebook, *, learner: str) -> list[str]:

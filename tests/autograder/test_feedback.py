@@ -65,16 +65,34 @@ def surfaces(shown) -> dict[str, str]:
 def test_every_part_of_the_report_is_shown(surface):
     shown = re.sub(r"[\s`]+", " ", surfaces(report())[surface])
     wanted = [
-        "Wrong answer", "Right", "Not found", "Did not finish", "Not allowed",
-        WRONG.message, *WRONG.diagnosis, WRONG.counter_example.inputs, WRONG.counter_example.expected, WRONG.counter_example.got,
-        WRONG.counter_example.replay, "PyTorch and TensorFlow", FAILED.traceback, *FAILED.notes, "0 of 3 points", "0 of 1 point",
-        "Tried on 31 inputs", "1 of 5 tasks is right: 2 of 10 points.", "20260901",
+        "Wrong answer",
+        "Right",
+        "Not found",
+        "Did not finish",
+        "Not allowed",
+        WRONG.message,
+        *WRONG.diagnosis,
+        WRONG.counter_example.inputs,
+        WRONG.counter_example.expected,
+        WRONG.counter_example.got,
+        WRONG.counter_example.replay,
+        "PyTorch and TensorFlow",
+        FAILED.traceback,
+        *FAILED.notes,
+        "0 of 3 points",
+        "0 of 1 point",
+        "Tried on 31 inputs",
+        "1 of 5 tasks is right: 2 of 10 points.",
+        "20260901",
     ]
     for part in wanted:
         assert re.sub(r"[\s`]+", " ", part) in shown
 
 
-@pytest.mark.parametrize("field", ["title", "name", "message", "traceback", "diagnosis", "notes", "inputs", "expected", "got", "replay", "oracles"])
+@pytest.mark.parametrize(
+    "field",
+    ["title", "name", "message", "traceback", "diagnosis", "notes", "inputs", "expected", "got", "replay", "oracles"],
+)
 def test_hostile_text_stays_text(field):
     example = CounterExample(inputs="x", expected="1", got="2", replay="f(x)", oracles=["torch"])
     task = dataclasses.replace(WRONG, counter_example=example)
@@ -171,7 +189,9 @@ def test_feedback_is_true_only_for_full_marks():
 
 
 def test_notebook_gets_html_and_text():
-    bundle = Feedback(report(), before="Stored as submission 3.", link="/autograder/", label="All labs")._repr_mimebundle_()
+    bundle = Feedback(
+        report(), before="Stored as submission 3.", link="/autograder/", label="All labs"
+    )._repr_mimebundle_()
     assert set(bundle) == {"text/html", "text/plain"}
     for form in bundle.values():
         assert "Stored as submission 3." in form
@@ -195,8 +215,14 @@ def test_importing_feedback_costs_nothing():
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
 ]
 
 
@@ -209,8 +235,20 @@ def test_page_fits_a_phone_and_its_copy_button_works(tmp_path: Path):
     (tmp_path / "probe.html").write_text(probe)
     with tempfile.TemporaryDirectory() as profile:
         done = subprocess.run(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--allow-file-access-from-files", "--virtual-time-budget=3000", "--dump-dom", (tmp_path / "probe.html").as_uri()],
-            capture_output=True, text=True, timeout=60, check=True, env=os.environ | {"HOME": profile},
+            [
+                CHROMIUM,
+                *FLAGS,
+                f"--user-data-dir={profile}",
+                "--allow-file-access-from-files",
+                "--virtual-time-budget=3000",
+                "--dump-dom",
+                (tmp_path / "probe.html").as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=os.environ | {"HOME": profile},
         )
     match = re.search(r"<title>\[(\d+),(\d+),\"(\w+)\"\]</title>", done.stdout)
     assert match, done.stdout[-2000:]

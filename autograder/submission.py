@@ -1,0 +1,362 @@
+"""Handing in: the file is stored first, then graded, then shown.
+
+A module of another name than `submit`, so that ``autograder.submit`` stays the function that notebooks import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder.gradebook import Gradebook
+    from autograder.gradebook.store import Receipt
+    from autograder.notebook import Notebook
+    from autograder.report import Report
+    from autograder.spec import Lab
+
+Tell = Callable[[str], None]
+
+
+class SubmissionError(RuntimeError):
+    """Why nothing was handed in, in one line, and where what was to be handed in can be found."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What came of handing in. True if and only if it earned full marks.
+
+    `report` is None where it is stored but could not be graded; `reason` then says why.
+    """
+
+    submission_id: int
+    line: str
+    report: Report | None = None
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.report is not None and self.report.full_marks
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The first half of handing in."""
+
+    receipt: Receipt
+    lab: Lab
+    filename: str
+    data: bytes
+    line: str
+
+
+def submit_file(
+    path: str | os.PathLike[str],
+    lab: str | None = None,
+    gradebook: str | None = None,
+    *,
+    learner: str | None = None,
+    say: Tell | None = None,
+    progress: Tell | None = None,
+) -> Submitted:
+    """Store a notebook file in the gradebook, then grade it.
+
+    Parameters
+    ----------
+    path : path of an ``.ipynb`` file
+    lab : str, optional
+        By default, what the notebook says.
+    gradebook : str, optional
+        Address or file; by default the user's own.
+    say, progress : callable, optional
+        Told, in a sentence, that it is stored, and what is waited for.
+
+    Raises
+    ------
+    SubmissionError
+        It was not stored.
+    """
+    from autograder.gradebook import GradebookError
+
+    with open_book(Path(path), gradebook) as book:
+        stored = store(book, Path(path), lab, learner, "command line")
+        if say:
+            say(stored.line)
+        try:
+            report, reason = grade_stored(book, stored, progress)
+        except GradebookError as error:
+            report, reason = None, str(error)
+    return Submitted(stored.receipt.submission_id, stored.line, report, reason)
+
+
+@contextlib.contextmanager
+def open_book(path: Path, where: str | None) -> Iterator[Gradebook]:
+    """The gradebook; where it can't be opened, the file is kept elsewhere and the fault says where."""
+    from autograder.gradebook import GradebookError, open_gradebook
+
+    try:
+        book = open_gradebook(where)
+    except GradebookError as error:
+        raise not_recorded(error, read(path), path.name) from error
+    with book:
+        yield book
+
+
+def store(book: Gradebook, path: Path, lab: str | None, learner: str | None, source: str) -> Stored:
+    """Put the file's bytes into the gradebook. When this returns they are on the disk."""
+    from autograder.gradebook import GradebookError, place
+
+    data = read(path)
+    parsed = parse(data, path.name)
+    chosen = which_lab(parsed, lab, path.name)
+    try:
+        receipt = book.submit(
+            data, lab=chosen.name, learner=learner or place.learner_name(), filename=path.name, source=source
+        )
+    except GradebookError as error:
+        raise not_recorded(error, data, path.name) from error
+    again = "" if receipt.attempt == 1 else f", the same as before (attempt {receipt.attempt})"
+    line = f"{path.name} is stored as submission {receipt.submission_id} for {chosen.name}{again}."
+    return Stored(receipt, chosen, path.name, data, line)
+
+
+def grade_stored(book: Gradebook, stored: Stored, progress: Tell | None = None) -> tuple[Report | None, str]:
+    """The report on a stored submission, recorded; or None and why there is none.
+
+    Graded officially where this machine's sandbox is proven, in practice mode where it is not.
+    """
+    from autograder import grade, sandbox
+
+    try:
+        sandbox.best(mode="official")
+        mode: grade.Mode = "official"
+    except sandbox.SandboxUnavailable:
+        mode = "practice"
+    standing = book.standing(stored.receipt.submission_id, stored.lab.version, mode)
+    if standing is not None:
+        return standing, ""
+    try:
+        report = grade.grade_bytes(
+            stored.data, stored.filename, stored.lab, grader=grade.Grader(mode=mode, progress=progress)
+        )
+    except grade.GradeError as error:
+        return None, str(error)
+    book.record(stored.receipt.submission_id, report)
+    return report, ""
+
+
+def read(path: Path) -> bytes:
+    """The bytes of the file.
+
+    Raises
+    ------
+    SubmissionError
+        It can't be read, or is too large for a notebook.
+    """
+    from autograder.notebook import MAX_BYTES
+
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise SubmissionError(
+                f"{path.name}: {path.stat().st_size >> 20} MB; a notebook may have {MAX_BYTES >> 20} MB. Clear the outputs and save it again. Nothing was handed in."
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise SubmissionError(f"{path}: cannot be read: {error.strerror}. Nothing was handed in.") from error
+
+
+def parse(data: bytes, name: str) -> Notebook:
+    from autograder.notebook import NotebookError, parse_notebook
+
+    try:
+        return parse_notebook(data, name)
+    except NotebookError as error:
+        raise SubmissionError(f"{error} Nothing was handed in.") from error
+
+
+def which_lab(parsed: Notebook, lab: str | None, name: str) -> Lab:
+    from autograder.grade import GradeError, find_lab, named_lab
+
+    try:
+        return find_lab(parsed, named_lab(lab))
+    except (GradeError, ValueError) as error:
+        raise SubmissionError(f"{name}: {error} Nothing was handed in.") from error
+
+
+def not_recorded(error: Exception, data: bytes, name: str) -> SubmissionError:
+    """The fault of the gradebook, and where the bytes were kept in its place."""
+    kept = keep(data, name)
+    where = (
+        f"A copy is kept at {kept}." if kept else "No copy could be kept elsewhere; your notebook file is untouched."
+    )
+    return SubmissionError(f"Not handed in: {error} {where} Submit again once this is put right.")
+
+
+def keep(data: bytes, name: str) -> Path | None:
+    """Write the bytes where they can be written: beside the gradebook, else in the temporary folder."""
+    from autograder.gradebook import home
+
+    digest = hashlib.sha256(data).hexdigest()[:12]
+    for folder in (home() / "kept", Path(tempfile.gettempdir()) / f"autograder-kept-{os.getuid()}"):
+        target = folder / f"{Path(name).stem}-{digest}.ipynb"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                target.unlink(missing_ok=True)
+            continue
+        return target
+    return None
+
+
+# --- from a notebook ------------------------------------------------------------------------------
+
+
+def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = False) -> Any:
+    """Hand in this notebook, as it is saved on the disk.
+
+    Parameters
+    ----------
+    path : str, optional
+        The file, where it can't be found out, or to hand in another.
+    lab : str, optional
+        The lab, where the notebook does not say it.
+    as_saved : bool
+        Hand in the file even where it lacks something this kernel has run.
+
+    Returns
+    -------
+    Checked
+        Shows where it is stored and the feedback; true if and only if it earned full marks.
+    """
+    from autograder import practice, warm
+
+    shell = practice.notebook_shell()
+    if shell is None and path is None:
+        return practice.Checked(
+            message="submit() is for a notebook, and this is not one. For a file, run: autograder submit FILE.ipynb"
+        )
+    found = str(path) if path is not None else practice.notebook_file(shell.user_ns)
+    if not found:
+        return practice.Checked(
+            message='The file of this notebook could not be found out; it may have been renamed. Give its path: submit("lab05_tape.ipynb"). Nothing was handed in.'
+        )
+    request = {
+        "do": "submit",
+        "file": os.path.abspath(found),
+        "lab": lab or "",
+        "home": os.environ.get("AUTOGRADER_HOME", ""),
+        "cells": [] if shell is None or as_saved else [list(cell) for cell in practice.executed(shell)],
+    }
+    line = ""
+    try:
+        with practice.Waiting() as waiting:
+            for reply in warm.ask(request):
+                line = reply.get("stored", line)
+                if "progress" in reply:
+                    waiting.say(reply["progress"])
+    except warm.WarmError as error:
+        if line:
+            return practice.Checked(message=f"{line} It is not graded yet: {error}")
+        return practice.Checked(
+            message=f"{error} Whether the file was stored is not known; see /autograder/, or submit again: the same file stays one submission."
+        )
+    if "error" in reply:
+        return practice.Checked(message=reply["error"])
+    from autograder.report import Report
+
+    return practice.Checked(report=Report.from_json(reply["report"]), html=reply["html"], text=reply["text"])
+
+
+def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """The warm process's side of `submit`: store, tell, grade, record, show."""
+    from autograder.feedback import Feedback
+    from autograder.gradebook import GradebookError
+
+    # This process serves notebooks with different settings; a child may change its own environment.
+    os.environ.pop("AUTOGRADER_HOME", None)
+    if request["home"]:
+        os.environ["AUTOGRADER_HOME"] = request["home"]
+    path = Path(request["file"])
+    try:
+        refuse_unsaved(path, request["cells"], request["lab"] or None)
+        with open_book(path, None) as book:
+            stored = store(book, path, request["lab"] or None, None, "notebook")
+            reply({"stored": stored.line})
+            report, reason = grade_stored(book, stored, lambda sentence: reply({"progress": sentence}))
+    except SubmissionError as error:
+        return {"error": str(error)}
+    except GradebookError as error:
+        return {
+            "error": f"{stored.line} Its grade could not be recorded: {error} Submit again once this is put right; the same file stays one submission."
+        }
+    if report is None:
+        return {"error": f"{stored.line} It could not be graded: {reason}"}
+    base = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
+    from autograder.feedback import words
+
+    before = f"{stored.line} {words.recorded_mode(report)}"
+    shown = Feedback(report, before=before, link=f"{base}autograder/", label="All labs and grades")
+    return {"report": report.to_json(), "html": shown._repr_html_(), "text": repr(shown)}
+
+
+def refuse_unsaved(path: Path, cells: list[list[Any]], lab: str | None) -> None:
+    """Refuse a file that lacks a definition of a task's name which the kernel has run.
+
+    Raises
+    ------
+    SubmissionError
+        It names what is missing from the file.
+    """
+    from autograder import slicing
+    from autograder.notebook import make_cell
+
+    if not cells:
+        return
+    parsed = parse(read(path), path.name)
+    chosen = which_lab(parsed, lab, path.name)
+    saved = {definition for cell in parsed.cells for definition in definitions(cell.code)}
+    history = [slicing.Executed(*cell) for cell in cells]
+    stale = []
+    for name in [name for task in chosen.tasks for name in task.names]:
+        last = next((cell for cell in reversed(history) if binds(slicing.effects(cell.source), name)), None)
+        if last is None or not last.succeeded:
+            continue
+        mine = [one for one in definitions(make_cell(1, last.source).code) if one[0] == name]
+        if mine and mine[-1] not in saved:
+            stale.append(f"`{name}`")
+    if stale:
+        them = "is" if len(stale) == 1 else "are"
+        raise SubmissionError(
+            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(stale)} {them} not in {path.name} as it was last run here. "
+            "Nothing was handed in. To hand in the file as it is, use submit(as_saved=True)."
+        )
+
+
+def binds(effect: Any, name: str) -> bool:
+    return effect is not None and name in effect.binds | effect.maybe
+
+
+def definitions(code: str) -> list[tuple[str, str]]:
+    """(name, what it is bound to) for the top-level definitions in a cell; comments and layout make no difference."""
+    import ast
+
+    from autograder.notebook import parse
+
+    tree = parse(code)
+    found = []
+    for statement in tree.body if tree else []:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.append((statement.name, ast.dump(statement)))
+        elif isinstance(statement, ast.Assign):
+            found += [(target.id, ast.dump(statement)) for target in statement.targets if isinstance(target, ast.Name)]
+    return found

@@ -1,0 +1,66 @@
+"""The Jupyter Server extension: puts the pages on a learner's own server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.utils import url_path_join
+from tornado import web
+from traitlets import Unicode
+from traitlets.config import Configurable
+
+from autograder.web import handlers
+from autograder.web.book import BookPage
+
+ROOT = Path(__file__).parents[2]
+
+
+class Classroom(Configurable):
+    """Settings, as ``c.Classroom.name = value``."""
+
+    gradebook = Unicode("", help="Address or file of the gradebook; by default the user's own.").tag(config=True)
+    book = Unicode(str(ROOT / "book" / "_build" / "html"), help="Folder of the built book.").tag(config=True)
+
+
+def on_jupyter(page: type[Any], *more: type[Any]) -> type[Any]:
+    """A page on Jupyter's own handler, which brings the log-in."""
+    return type(page.__name__, (page, JupyterHandler, *more), {})
+
+
+class ToBook(JupyterHandler):
+    @web.authenticated
+    def get(self) -> None:
+        self.redirect(url_path_join(self.base_url, "book/"))
+
+
+class ToGrades(JupyterHandler):
+    @web.authenticated
+    def get(self) -> None:
+        self.redirect(url_path_join(self.base_url, "autograder/"))
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "autograder.web"}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    settings = Classroom(config=server.config)
+    app = server.web_app
+    app.settings["autograder"] = handlers.Rooms(
+        gradebook=settings.gradebook or None,
+        notebooks=Path(server.root_dir),
+        book=Path(settings.book),
+    )
+    base = app.settings["base_url"]
+    rules: list[tuple[str, type[Any]]] = [
+        (url_path_join(base, pattern), on_jupyter(page)) for pattern, page in handlers.RULES
+    ]
+    rules += [
+        (url_path_join(base, "autograder"), ToGrades),
+        (url_path_join(base, "book"), ToBook),
+        (url_path_join(base, r"book/(.*)"), on_jupyter(BookPage, web.StaticFileHandler)),
+    ]
+    app.add_handlers(".*$", rules)
+    server.log.info("The autograder's pages are at %sautograder/ and the book at %sbook/", base, base)
