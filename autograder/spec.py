@@ -109,7 +109,9 @@ class Lab:
     def __post_init__(self) -> None:
         for task in self.tasks:
             if len(task.oracles) < 2:
-                raise ValueError(f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another.")
+                raise ValueError(
+                    f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another."
+                )
 
     @property
     def points(self) -> float:
@@ -139,7 +141,9 @@ def lab_names() -> list[str]:
 
 def load_lab(name: str) -> Lab:
     """The lab called `name` (``"lab05_tape"``, or an unambiguous start such as ``"lab05"``)."""
-    matches = [known for known in lab_names() if known == name] or [known for known in lab_names() if known.startswith(name)]
+    matches = [known for known in lab_names() if known == name] or [
+        known for known in lab_names() if known.startswith(name)
+    ]
     if len(matches) != 1:
         raise ValueError(f"no lab is called {name!r}; there are {', '.join(lab_names())}.")
     return importlib.import_module(f"autograder.specs.{matches[0]}").lab

@@ -1,0 +1,211 @@
+"""Drivers for ``lab05_tape``: plain data in, a call of what the learner wrote, plain data out. No answers here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Names = Mapping[str, Any]
+
+
+class Node:
+    """What a tape holds: the nodes it was computed from, and the rule that turns its cotangent into theirs."""
+
+    __slots__ = ("inputs", "label", "rule")
+
+    def __init__(self, label: str, inputs: tuple[Node, ...] = (), rule: Callable[..., Any] | None = None) -> None:
+        self.label = label
+        self.inputs = inputs
+        self.rule = rule
+
+    def __repr__(self) -> str:
+        return f"<node {self.label}>"
+
+
+class Tensor:
+    """An array and a count of how often it was changed in place."""
+
+    __slots__ = ("data", "version")
+
+    def __init__(self, data: np.ndarray) -> None:
+        self.data = data
+        self.version = 0
+
+    def add_(self, change: np.ndarray) -> None:
+        self.data += change
+        self.version += 1
+
+
+def label(index: int) -> str:
+    """The letter a node goes by in the feedback: a, b, c, ..., then n26, n27, ..."""
+    return chr(ord("a") + index) if index < 26 else f"n{index}"
+
+
+def rules(names: Names, op: str, g: np.ndarray, x: np.ndarray, y: np.ndarray) -> list[Any]:
+    """Both gradients of the learner's rule for `op`. The three arrays can't be changed: others hold them too."""
+    name = {"mul": "mul_rule", "matmul": "matmul_rule"}[op]
+    for array in (g, x, y):
+        array.flags.writeable = False
+    answer = names[name](g, x, y)
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+        raise TypeError(f"{name} returned {_kind(answer)}; expected a pair (dx, dy).")
+    return list(answer)
+
+
+def order(names: Names, inputs: list[list[int]], root: int, repeat: int) -> dict[str, Any]:
+    """The nodes of a graph in the learner's order: their labels, or their numbers where the graph is repeated.
+
+    `inputs` lists what each node of a motif was computed from. With `repeat` above 1 the motif is chained that
+    often: the last node of one copy is node 0 of the next.
+    """
+    size = len(inputs)
+    nodes = [Node(label(index)) for index in range(size)]
+    whole, first = list(nodes), nodes
+    for copy in range(repeat):
+        if copy:
+            offset = (size - 1) * copy
+            nodes = [nodes[-1], *(Node(label(offset + index)) for index in range(1, size))]
+            whole.extend(nodes[1:])
+        for node, indices in zip(nodes, inputs, strict=True):
+            if indices:
+                node.inputs = tuple(nodes[index] for index in indices)
+    place = {node: index for index, node in enumerate(whole)}
+    answer = names["topological_order"](first[root], lambda node: node.inputs)
+    if isinstance(answer, (str, bytes)) or not hasattr(answer, "__iter__"):
+        raise TypeError(f"topological_order returned {_kind(answer)}; expected a list of nodes.")
+    found = []
+    for node in answer:
+        if not isinstance(node, Node):
+            raise TypeError(f"topological_order returned a list with {_kind(node)} in it; expected nodes only.")
+        found.append(place[node])
+    if repeat > 1:
+        return {"order": np.array(found, dtype=np.int64)}
+    return {"order": [label(index) for index in found]}
+
+
+def accumulate(names: Names, arrays: list[np.ndarray], steps: list[list[Any]], nodes: int) -> dict[str, Any]:
+    """What the learner's dict holds after some contributions, and which of the arrays given were changed meanwhile.
+
+    A step is ``[node, "array", k]``, ``[node, "none", 0]``, or ``[node, "sum", other]``: what `other` has so far.
+    """
+    before = [array.copy() for array in arrays]
+    made = [Node(label(index)) for index in range(nodes)]
+    cotangents: dict[Node, Any] = {}
+    for index, kind, which in steps:
+        value = None if kind == "none" else arrays[which] if kind == "array" else cotangents[made[which]]
+        names["accumulate"](cotangents, made[index], value)
+    sums = {node.label: cotangents[node] for node in made if node in cotangents}
+    changed = [f"arrays[{k}]" for k, then in enumerate(before) if not np.array_equal(then, arrays[k])]
+    return {"sums": sums, "changed": ", ".join(changed)}
+
+
+def backward(
+    names: Names, steps: list[dict[str, Any]], partials: list[list[Any]], root: int, cotangent: np.ndarray, repeat: int
+) -> dict[str, Any]:
+    """Gradients the learner's backward pass finds, which rules ran more than once, and whether `cotangent` was changed.
+
+    `partials` holds, per step and input, how a cotangent is passed on: ``["same"]``, ``["negated"]``,
+    ``["times", array]``, ``["spread", shape]`` or ``["none"]``. With `repeat` above 1 the graph is chained that
+    often through its only leaf, step 0.
+    """
+    calls: Counter[Node] = Counter()
+    leaves: dict[Node, str] = {}
+    previous: Node | None = None
+    for _ in range(repeat):
+        nodes: list[Node] = []
+        for index, step in enumerate(steps):
+            if step["op"] == "leaf":
+                node = previous or Node(label(index))
+                if previous is None:
+                    leaves[node] = node.label
+            else:
+                node = Node(label(index), tuple(nodes[k] for k in step["inputs"]))
+                node.rule = _rule(node, partials[index], calls)
+            nodes.append(node)
+        previous = nodes[root]
+    before = cotangent.copy()
+    answer = names["backward"](previous, cotangent)
+    if not isinstance(answer, dict):
+        raise TypeError(f"backward returned {_kind(answer)}; expected a dict from leaf to gradient.")
+    gradients = {}
+    for node, gradient in answer.items():
+        if not isinstance(node, Node):
+            raise TypeError(f"backward returned a dict with {_kind(node)} as a key; expected leaves (nodes).")
+        gradients[leaves.get(node, f"{node.label}, which is not a leaf")] = gradient
+    return {
+        "gradients": gradients,
+        "again": ", ".join(f"{node.label}: {count} times" for node, count in calls.most_common(3) if count > 1),
+        "changed": "" if np.array_equal(before, cotangent) else "cotangent",
+    }
+
+
+def stale(names: Names, tensors: list[np.ndarray], events: list[list[Any]]) -> list[dict[str, Any]]:
+    """What each ``take`` of a script came to: the arrays, or the refusal and whether it names the op.
+
+    An event is ``["record", op, which]``, ``["change", tensor, amount]`` or ``["take", record, retain]``.
+    """
+    Saved, StaleTape = names["Saved"], names["StaleTape"]
+    held = [Tensor(array.copy()) for array in tensors]
+    records: list[tuple[str, Any]] = []
+    outcomes: list[dict[str, Any]] = []
+    for kind, first, second in events:
+        if kind == "record":
+            records.append((first, Saved(first, *(held[k] for k in second))))
+        elif kind == "change":
+            held[first].add_(second)
+        else:
+            op, saved = records[first]
+            try:
+                arrays = saved.take(retain=True) if second else saved.take()
+            except RuntimeError as error:
+                # A StaleTape is an answer, and so is a plain RuntimeError (a wrong one); any other is to be shown.
+                if not isinstance(error, StaleTape) and type(error) is not RuntimeError:
+                    raise
+                outcomes.append({"raised": type(error).__name__, "names_op": op in str(error)})
+                continue
+            if not isinstance(arrays, (tuple, list)):
+                raise TypeError(f"Saved.take returned {_kind(arrays)}; expected a tuple of arrays.")
+            for array in arrays:
+                if not isinstance(array, (np.ndarray, np.generic)):
+                    raise TypeError(
+                        f"Saved.take returned {_kind(array)} among its arrays; expected what tensor.data is."
+                    )
+            outcomes.append({"arrays": [np.array(array) for array in arrays]})
+    return outcomes
+
+
+def _rule(node: Node, partials: list[Any], calls: Counter[Node]) -> Callable[[Any], tuple[Any, ...]]:
+    def rule(g: Any) -> tuple[Any, ...]:
+        calls[node] += 1
+        if g is None:
+            raise TypeError(
+                f"the rule of {node!r} was given None; a node that no cotangent reached has nothing to pass on."
+            )
+        return tuple(_pass_on(g, partial) for partial in partials)
+
+    return rule
+
+
+def _pass_on(g: Any, partial: list[Any]) -> Any:
+    match partial:
+        case ["same"]:
+            return g
+        case ["negated"]:
+            return -g
+        case ["times", array]:
+            return g * array
+        case ["spread", shape]:
+            return np.broadcast_to(g, tuple(shape))
+        case ["none"]:
+            return None
+    raise ValueError(f"no cotangent is passed on like {partial!r}.")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    size = f" of {len(value)}" if isinstance(value, (tuple, list, dict)) else ""
+    return f"a {type(value).__name__}{size}"

@@ -1,0 +1,30 @@
+"""Arrays written as Python a learner can paste: dtype and memory layout kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autograder.literal import literal
+
+
+def source(array: np.ndarray) -> str:
+    """An expression with `np` in it that makes `array` again.
+
+    Negative strides come back as ``[::-1]``, columns first as ``.T``, zero strides as ``np.broadcast_to``.
+    """
+    array = np.asarray(array)
+    stretched = [axis for axis in range(array.ndim) if array.strides[axis] == 0 and array.shape[axis] > 1]
+    if stretched:
+        once = array[tuple(0 if axis in stretched else slice(None) for axis in range(array.ndim))]
+        if stretched == list(range(len(stretched))):
+            return f"np.broadcast_to({source(once)}, {array.shape})"
+        kept = array[tuple(slice(0, 1) if axis in stretched else slice(None) for axis in range(array.ndim))]
+        return f"np.broadcast_to({source(np.array(kept))}, {array.shape})"
+    backwards = [axis for axis in range(array.ndim) if array.strides[axis] < 0 and array.shape[axis] > 1]
+    if backwards:
+        turn = tuple(slice(None, None, -1) if axis in backwards else slice(None) for axis in range(array.ndim))
+        index = ", ".join("::-1" if axis in backwards else ":" for axis in range(max(backwards) + 1))
+        return f"{source(array[turn])}[{index}]"
+    if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
+        return f"{source(array.T)}.T"
+    return literal(array)
