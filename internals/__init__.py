@@ -8,4 +8,16 @@ from internals.autodiff import grad
 from internals.device import DeviceError, cuda_is_available, device
 from internals.tensor import Tensor, enable_grad, no_grad
 
-__all__ = ["DeviceError", "Tensor", "autodiff", "cuda_is_available", "device", "enable_grad", "grad", "nn", "no_grad", "ops", "optim"]
+__all__ = [
+    "DeviceError",
+    "Tensor",
+    "autodiff",
+    "cuda_is_available",
+    "device",
+    "enable_grad",
+    "grad",
+    "nn",
+    "no_grad",
+    "ops",
+    "optim",
+]

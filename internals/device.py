@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -74,7 +74,9 @@ class Cuda(Device):
         self.xp = _import_cupy()
         count = self.xp.cuda.runtime.getDeviceCount()
         if index >= count:
-            raise DeviceError(f"device: cuda:{index} does not exist; this machine has {count} (cuda:0 to cuda:{count - 1}).")
+            raise DeviceError(
+                f"device: cuda:{index} does not exist; this machine has {count} (cuda:0 to cuda:{count - 1})."
+            )
         self.index = index
         self.name = f"cuda:{index}"
 
@@ -91,7 +93,9 @@ def _import_cupy() -> ModuleType:
         raise DeviceError("device: cuda needs CuPy, which is not installed. Install it with: pip install cupy-cuda12x")
     cupy = importlib.import_module("cupy")
     if not cupy.is_available():
-        raise DeviceError("device: cuda was asked for, but CuPy sees no GPU here. Use 'cpu', or 'sim:0' for a simulated accelerator.")
+        raise DeviceError(
+            "device: cuda was asked for, but CuPy sees no GPU here. Use 'cpu', or 'sim:0' for a simulated accelerator."
+        )
     return cupy
 
 
@@ -293,7 +297,9 @@ class SimModule:
     def _read(self, value: Any, name: str, operands: list[SimArray]) -> Any:
         if isinstance(value, SimArray):
             if value.device is not self._device:
-                raise DeviceError(f"{name}: arrays on {self._device.name} and {value.device.name} can't be mixed. Move one to the other's device first.")
+                raise DeviceError(
+                    f"{name}: arrays on {self._device.name} and {value.device.name} can't be mixed. Move one to the other's device first."
+                )
             operands.append(value)
             return value._memory
         if isinstance(value, tuple | list):
@@ -349,7 +355,9 @@ def device(name: str | Device) -> Device:
         if name not in _devices:
             _devices[name] = Cuda(int(index or 0)) if kind == "cuda" else Sim(int(index or 0))
     if name not in _devices:
-        raise DeviceError(f"device: {name!r} is not a device; there are 'cpu', 'cuda:0', 'cuda:1', ..., 'sim:0', 'sim:1', ...")
+        raise DeviceError(
+            f"device: {name!r} is not a device; there are 'cpu', 'cuda:0', 'cuda:1', ..., 'sim:0', 'sim:1', ..."
+        )
     return _devices[name]
 
 
@@ -371,3 +379,17 @@ def shares_memory(a: Array, b: Array) -> bool:
     if isinstance(a, SimArray):
         return bool(np.shares_memory(a._memory, b._memory))
     return bool(device_of(a).xp.shares_memory(a, b))
+
+
+def move(array: Array, target: str | Device) -> Array:
+    """A bare array on another device, through the host; itself if it is there already."""
+    there, here = device(target), device_of(array)
+    return array if there is here else there.from_host(here.to_host(array))
+
+
+def check_one_device(name: str, arrays: Sequence[Array]) -> None:
+    """Raise DeviceError when bare arrays live on more than one device; Python numbers live on all."""
+    names = {device_of(array).name: None for array in arrays if not isinstance(array, bool | int | float)}
+    if len(names) > 1:
+        first, second = list(names)[:2]
+        raise DeviceError(f"{name}: inputs are on {first} and {second}. Move one of them: x.to('{first}').")

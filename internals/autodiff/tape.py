@@ -20,17 +20,20 @@ from typing import Any
 import numpy as np
 
 from internals.device import Array, device_of, shares_memory
-from internals.ops.table import Spec, unbroadcast
-from internals.tensor import Leaf, Node, Tensor, _walker, _wrap, enable_grad, no_grad
+from internals.ops.rules import pull
+from internals.ops.spec import Spec
+from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
 
 
 class StaleTape(RuntimeError):
     """A value that a rule needs was changed in place, or the tape was used already."""
 
 
-def backward(tensor: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False) -> None:
+def backward(
+    tensor: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
+) -> None:
     """Add the gradient of `tensor` by every leaf to the leaf's ``grad``; see `Tensor.backward`."""
-    _accumulate(_walk[0]({tensor.node: _start(tensor, gradient)}, retain_graph, create_graph))
+    _accumulate(_current.walk({tensor.node: _start(tensor, gradient)}, retain_graph, create_graph))
 
 
 def grad(
@@ -90,8 +93,10 @@ def grad(
     for position, source in enumerate(sources):
         cotangent = found.get(source.node) if source.node is not None else None
         if cotangent is None and not allow_unused:
-            raise RuntimeError(f"grad: the outputs do not depend on input {position}. Pass allow_unused=True to get None for it.")
-        answers.append(cotangent if cotangent is None or isinstance(cotangent, Tensor) else _wrap(_copied(cotangent)))
+            raise RuntimeError(
+                f"grad: the outputs do not depend on input {position}. Pass allow_unused=True to get None for it."
+            )
+        answers.append(cotangent if cotangent is None or isinstance(cotangent, Tensor) else wrap(_copied(cotangent)))
     return answers[0] if isinstance(inputs, Tensor) else tuple(answers)
 
 
@@ -103,9 +108,11 @@ def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
         )
     if gradient is None:
         if tensor.size != 1:
-            raise RuntimeError(f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the gradient to start from.")
+            raise RuntimeError(
+                f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the gradient to start from."
+            )
         xp = device_of(tensor.data).xp
-        return _wrap(xp.ones_like(tensor.data))
+        return wrap(xp.ones_like(tensor.data))
     if not isinstance(gradient, Tensor):
         gradient = Tensor(gradient, dtype=tensor.dtype, device=tensor.device)
     if gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
@@ -113,7 +120,9 @@ def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
             f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, but the tensor {Spec(tensor.shape, tensor.dtype)}; they must agree."
         )
     if gradient.device is not tensor.device:
-        raise ValueError(f"backward: the gradient is on {gradient.device}, the tensor on {tensor.device}. Move it: gradient.to('{tensor.device}').")
+        raise ValueError(
+            f"backward: the gradient is on {gradient.device}, the tensor on {tensor.device}. Move it: gradient.to('{tensor.device}')."
+        )
     return gradient
 
 
@@ -178,7 +187,6 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
         A saved value changed since, or the node was used.
     """
     op, saved, out, edges = node.op, node.saved, node.out, node.inputs
-    attrs = node.attrs or _NO_ATTRS
     if saved is None:
         raise StaleTape(
             f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. "
@@ -189,26 +197,11 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
             raise StaleTape(_changed(node))
     if type(cotangent) is Tensor:
         if out is not None:
-            out = _wrap(out)
+            out = wrap(out)
             out.node = node
     elif op.saves:
         saved = [value.data if type(value) is Tensor else value for value in saved]
-    pieces: list[Any] = []
-    if op.joint:
-        joint = op.vjp(cotangent, out, *saved, **attrs)  # type: ignore[operator, misc]  # one rule, when joint
-        if len(joint) != len(edges):
-            raise RuntimeError(f"backward: the rule of {op.name} gave {len(joint)} cotangents for {len(edges)} inputs.")
-        for edge, piece in zip(edges, joint, strict=True):
-            pieces.append(None if edge is None or piece is None else _fitted(node, edge, piece))
-    else:
-        for edge, rule in zip(edges, op.vjp):  # type: ignore[arg-type]  # noqa: B905 - a tuple, one rule for each input
-            if edge is None or rule is None:
-                pieces.append(None)
-                continue
-            piece = rule(cotangent, out, *saved, **attrs)
-            if piece.shape != edge.shape or piece.dtype is not edge.dtype:
-                piece = _fitted(node, edge, piece)
-            pieces.append(piece)
+    pieces = pull(op, cotangent, out, saved, node.attrs or _NO_ATTRS, edges)
     if not retain_graph:
         node.saved, node.out, node.guards, node.inputs = None, None, (), ()
     return pieces
@@ -217,27 +210,23 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
 _NO_ATTRS: dict[str, Any] = {}
 
 
-def _fitted(node: Node, edge: Node | Leaf, piece: Any) -> Any:
-    """What a rule returned, summed over axes that were broadcast, and checked."""
-    op = node.op
-    if piece.shape != edge.shape and op.broadcasts:
-        piece = unbroadcast(piece, edge.shape)
-    if piece.shape != edge.shape or piece.dtype != edge.dtype:
-        position = min(node.inputs.index(edge), op.arity - 1)
-        raise RuntimeError(
-            f"backward: the rule of {op.name} gave a cotangent of {Spec(piece.shape, piece.dtype)} for its input {op.inputs[position]!r}, "
-            f"which is {Spec(edge.shape, edge.dtype)}."
-        )
-    return piece
-
-
 def _changed(node: Node) -> str:
     """What to say when a saved value was written to: which one, by how many writes."""
-    names = [name for name, kept in zip(node.op.inputs, node.op.saves_inputs, strict=False) if kept] if not node.op.variadic else ["input"] * len(node.guards)
+    names = (
+        [name for name, kept in zip(node.op.inputs, node.op.saves_inputs, strict=False) if kept]
+        if not node.op.variadic
+        else ["input"] * len(node.guards)
+    )
     values = [value for value in node.saved or () if type(value) is Tensor]
     for i, (storage, version) in enumerate(node.guards):
         if storage.version != version:
-            what = "its result" if node.op.saves_out and i == len(node.guards) - 1 else f"its input {names[i]!r}" if len(names) == len(values) else "one of its inputs"
+            what = (
+                "its result"
+                if node.op.saves_out and i == len(node.guards) - 1
+                else f"its input {names[i]!r}"
+                if len(names) == len(values)
+                else "one of its inputs"
+            )
             times = storage.version - version
             return (
                 f"backward: {node.op.name} saved {what} ({Spec(node.shape, node.dtype)} came out), which was changed in place "
@@ -253,9 +242,9 @@ def _accumulate(found: dict[Leaf, Any]) -> None:
         if isinstance(cotangent, Tensor):
             leaf.grad = cotangent if leaf.grad is None else leaf.grad + cotangent
         elif leaf.grad is None:
-            leaf.grad = _wrap(_owned(cotangent))
+            leaf.grad = wrap(_owned(cotangent))
         elif leaf.grad.node is not None:
-            leaf.grad = _wrap(leaf.grad.data + cotangent)
+            leaf.grad = wrap(leaf.grad.data + cotangent)
         else:
             leaf.grad.data[...] += cotangent
             leaf.grad.storage.version += 1
@@ -288,8 +277,17 @@ def _references(cotangent: Array) -> int:
 
 
 _ALONE = _references_when_alone()
-_walk: list[Callable[[dict[Any, Tensor], bool, bool], dict[Any, Any]]] = [_reverse]
-_walker.append(backward)
+
+
+class _Current:
+    """The reverse pass in use; `swap` puts another in its place for a while."""
+
+    walk: Callable[[dict[Any, Tensor], bool, bool], dict[Any, Any]] = staticmethod(_reverse)
+
+
+_current = _Current()
+
+install_reverse_pass(backward)
 
 
 @contextmanager
@@ -305,7 +303,9 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
 
     def walk(start: dict[Any, Tensor], retain_graph: bool, create_graph: bool) -> dict[Any, Any]:
         if create_graph:
-            raise RuntimeError("swap: a swapped backward pass works on bare arrays and can't be recorded; create_graph needs the one built in.")
+            raise RuntimeError(
+                "swap: a swapped backward pass works on bare arrays and can't be recorded; create_graph needs the one built in."
+            )
         found: dict[Any, Any] = {}
         views: dict[Any, _NodeView] = {}
         with no_grad():
@@ -314,12 +314,11 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
                     found[leaf.of] = cotangent if leaf.of not in found else found[leaf.of] + cotangent
         return found
 
-    _walk.append(_walk[0])
-    _walk[0] = walk
+    before, _current.walk = _current.walk, walk
     try:
         yield
     finally:
-        _walk[0] = _walk.pop()
+        _current.walk = before
 
 
 class _NodeView:

@@ -75,18 +75,26 @@ class Linear(Module):
         Both start uniform within 1/sqrt(in_features), PyTorch's choice (LeCun et al. 1998, §4.6).
     """
 
-    def __init__(self, in_features: int, out_features: int, *, bias: bool = True, rng: np.random.Generator | None = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, *, bias: bool = True, rng: np.random.Generator | None = None
+    ) -> None:
         for name, size in (("in_features", in_features), ("out_features", out_features)):
             if not isinstance(size, int) or size < 1:
                 raise ValueError(f"Linear: {name} must be a positive integer, got {size!r}.")
         rng = rng or np.random.default_rng()
         bound = in_features**-0.5
-        self.weight = Tensor(rng.uniform(-bound, bound, (in_features, out_features)), dtype=np.float32, requires_grad=True)
-        self.bias = Tensor(rng.uniform(-bound, bound, out_features), dtype=np.float32, requires_grad=True) if bias else None
+        self.weight = Tensor(
+            rng.uniform(-bound, bound, (in_features, out_features)), dtype=np.float32, requires_grad=True
+        )
+        self.bias = (
+            Tensor(rng.uniform(-bound, bound, out_features), dtype=np.float32, requires_grad=True) if bias else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0 or x.shape[-1] != self.weight.shape[0]:
-            raise ValueError(f"Linear: an input of shape {x.shape} does not end in in_features = {self.weight.shape[0]}.")
+            raise ValueError(
+                f"Linear: an input of shape {x.shape} does not end in in_features = {self.weight.shape[0]}."
+            )
         product = x @ self.weight
         return product if self.bias is None else product + self.bias
 

@@ -8,7 +8,7 @@ from typing import Any
 from internals.observe import picture
 from internals.observe.layout import layered
 from internals.observe.picture import CHARACTER, Picture, text
-from internals.ops.table import DEFAULT_FLOAT
+from internals.ops.spec import DEFAULT_FLOAT
 from internals.tensor import Leaf, Node, Tensor
 
 PAD = 10.0

@@ -61,6 +61,8 @@ from internals.ops.shape import (
     swapaxes,
     transpose,
 )
-from internals.ops.table import TABLE, Op, Spec, broadcast_shapes, promote, row, style, swap, unbroadcast
+from internals.ops.rules import pull, unbroadcast
+from internals.ops.spec import Spec, broadcast_shapes, promote
+from internals.ops.table import TABLE, Op, row, style, swap
 
 __all__ = [name for name in dir() if not name.startswith("_")]

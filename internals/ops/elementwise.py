@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.table import TABLE, Op, Spec, broadcast_shapes, row
+from internals.ops.spec import Spec, broadcast_shapes
+from internals.ops.table import Op, row
 
 
 def elementwise(name: str, kernel: Any, *, dtypes: str = "promote", **columns: Any) -> Op:
@@ -33,7 +34,9 @@ add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y
 
 sub = elementwise("sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), doc="Difference.")
 
-mul = elementwise("mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves="x y", doc="Product.")
+mul = elementwise(
+    "mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves="x y", doc="Product."
+)
 
 div = elementwise(
     "div",
@@ -48,7 +51,8 @@ pow = elementwise(
     "pow",
     lambda xp, x, y: x**y,
     vjp=(
-        lambda g, out, x, y: where(y == 0, 0, g * y * x ** where(y == 0, 1, y - 1)),
+        # The inner where keeps 0**-1 away: it is infinite, and 0 times infinity is NaN.
+        lambda g, out, x, y: where(y == 0, zeros_like(g), g * y * x ** where(y == 0, 1, y - 1)),
         lambda g, out, x, y: g * where((x == 0) & (y >= 0), 0, out * log(x)),
     ),
     saves="out x y",
@@ -60,27 +64,50 @@ neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
 
 abs = unary("abs", "abs", vjp=lambda g, out, x: g * sign(x), saves="x", doc="Absolute value. The derivative at 0 is 0.")
 
-sign = unary("sign", "sign", vjp=lambda g, out, x: zeros_like(g), doc="Sign: -1, 0 or 1; its derivative is 0 everywhere.")
+sign = unary(
+    "sign", "sign", vjp=lambda g, out, x: zeros_like(g), doc="Sign: -1, 0 or 1; its derivative is 0 everywhere."
+)
 
 square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", doc="x * x.")
 
-reciprocal = unary("reciprocal", lambda xp, x: 1 / x, vjp=lambda g, out, x: -g * out * out, saves="out", dtypes="float", doc="1 / x.")
+reciprocal = unary(
+    "reciprocal", lambda xp, x: 1 / x, vjp=lambda g, out, x: -g * out * out, saves="out", dtypes="float", doc="1 / x."
+)
 
-floor = unary("floor", "floor", vjp=lambda g, out, x: zeros_like(g), doc="Largest integer not above x; its derivative is 0 everywhere.")
+floor = unary(
+    "floor",
+    "floor",
+    vjp=lambda g, out, x: zeros_like(g),
+    doc="Largest integer not above x; its derivative is 0 everywhere.",
+)
 
-ceil = unary("ceil", "ceil", vjp=lambda g, out, x: zeros_like(g), doc="Smallest integer not below x; its derivative is 0 everywhere.")
+ceil = unary(
+    "ceil",
+    "ceil",
+    vjp=lambda g, out, x: zeros_like(g),
+    doc="Smallest integer not below x; its derivative is 0 everywhere.",
+)
 
-round = unary("round", "round", vjp=lambda g, out, x: zeros_like(g), doc="Nearest integer, halves to even; its derivative is 0 everywhere.")
+round = unary(
+    "round",
+    "round",
+    vjp=lambda g, out, x: zeros_like(g),
+    doc="Nearest integer, halves to even; its derivative is 0 everywhere.",
+)
 
 # Exponentials and their kin
 
 exp = unary("exp", "exp", vjp=lambda g, out, x: g * out, saves="out", dtypes="float", doc="Exponential.")
 
-expm1 = unary("expm1", "expm1", vjp=lambda g, out, x: g * (out + 1), saves="out", dtypes="float", doc="exp(x) - 1, exact near 0.")
+expm1 = unary(
+    "expm1", "expm1", vjp=lambda g, out, x: g * (out + 1), saves="out", dtypes="float", doc="exp(x) - 1, exact near 0."
+)
 
 log = unary("log", "log", vjp=lambda g, out, x: g / x, saves="x", dtypes="float", doc="Natural logarithm.")
 
-log1p = unary("log1p", "log1p", vjp=lambda g, out, x: g / (1 + x), saves="x", dtypes="float", doc="log(1 + x), exact near 0.")
+log1p = unary(
+    "log1p", "log1p", vjp=lambda g, out, x: g / (1 + x), saves="x", dtypes="float", doc="log(1 + x), exact near 0."
+)
 
 sqrt = unary(
     "sqrt",
@@ -93,14 +120,21 @@ sqrt = unary(
 )
 
 rsqrt = unary(
-    "rsqrt", lambda xp, x: 1 / xp.sqrt(x), vjp=lambda g, out, x: g * -0.5 * out * out * out, saves="out", dtypes="float", doc="1 / sqrt(x)."
+    "rsqrt",
+    lambda xp, x: 1 / xp.sqrt(x),
+    vjp=lambda g, out, x: g * -0.5 * out * out * out,
+    saves="out",
+    dtypes="float",
+    doc="1 / sqrt(x).",
 )
 
 sin = unary("sin", "sin", vjp=lambda g, out, x: g * cos(x), saves="x", dtypes="float", doc="Sine; x in radians.")
 
 cos = unary("cos", "cos", vjp=lambda g, out, x: -g * sin(x), saves="x", dtypes="float", doc="Cosine; x in radians.")
 
-tanh = unary("tanh", "tanh", vjp=lambda g, out, x: g * (1 - out * out), saves="out", dtypes="float", doc="Hyperbolic tangent.")
+tanh = unary(
+    "tanh", "tanh", vjp=lambda g, out, x: g * (1 - out * out), saves="out", dtypes="float", doc="Hyperbolic tangent."
+)
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
@@ -108,10 +142,22 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     return 0.5 * (1 + xp.tanh(0.5 * x))
 
 
-sigmoid = unary("sigmoid", _sigmoid, vjp=lambda g, out, x: g * out * (1 - out), saves="out", dtypes="float", doc="1 / (1 + exp(-x)).")
+sigmoid = unary(
+    "sigmoid",
+    _sigmoid,
+    vjp=lambda g, out, x: g * out * (1 - out),
+    saves="out",
+    dtypes="float",
+    doc="1 / (1 + exp(-x)).",
+)
 
 softplus = unary(
-    "softplus", lambda xp, x: xp.logaddexp(0, x), vjp=lambda g, out, x: g * sigmoid(x), saves="x", dtypes="float", doc="log(1 + exp(x))."
+    "softplus",
+    lambda xp, x: xp.logaddexp(0, x),
+    vjp=lambda g, out, x: g * sigmoid(x),
+    saves="x",
+    dtypes="float",
+    doc="log(1 + exp(x)).",
 )
 
 relu = unary(
@@ -172,7 +218,9 @@ def inside(x: Any, low: float | None, high: float | None) -> Any:
 
 def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     if condition.dtype != np.bool_:
-        raise TypeError(f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, y).")
+        raise TypeError(
+            f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, y)."
+        )
     if x.dtype != y.dtype:
         raise TypeError(f"where: x is {x.dtype} and y {y.dtype}. Cast one to the other's dtype.")
     return Spec(broadcast_shapes("where", condition.shape, x.shape, y.shape), x.dtype)
@@ -181,7 +229,7 @@ def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
 where = row(
     "where",
     "where",
-    vjp=(None, lambda g, out, c, x, y: TABLE["where"](c, g, 0), lambda g, out, c, x, y: TABLE["where"](c, 0, g)),
+    vjp=(None, lambda g, out, c, x, y: where(c, g, 0), lambda g, out, c, x, y: where(c, 0, g)),
     saves="condition",
     infer=_where_infer,
     dtypes="branches",
@@ -213,7 +261,7 @@ def _cast_infer(x: Spec, *, dtype: Any) -> Spec:
 cast = row(
     "cast",
     lambda xp, x, dtype: x.astype(dtype),
-    vjp=lambda g, out, x, dtype: TABLE["cast"](g, dtype=x.dtype),
+    vjp=lambda g, out, x, dtype: cast(g, dtype=x.dtype),
     infer=_cast_infer,
     doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the derivative is lost, "
     "so the result does not require a gradient.",

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from internals.device import SimArray
-from internals.ops.table import TABLE, Spec, broadcast_shapes, normalise_axis, row, unbroadcast
+from internals.ops.spec import Spec, broadcast_shapes, normalise_axis
+from internals.ops.table import row
 
 
 def _indexed_shape(name: str, shape: tuple[int, ...], key: Any) -> tuple[int, ...]:
@@ -33,13 +34,19 @@ def describe_key(key: Any) -> str:
     if isinstance(key, tuple):
         return ", ".join(map(describe_key, key))
     if isinstance(key, slice):
-        return ":".join("" if part is None else str(part) for part in ((key.start, key.stop) if key.step is None else (key.start, key.stop, key.step)))
+        return ":".join(
+            "" if part is None else str(part)
+            for part in ((key.start, key.stop) if key.step is None else (key.start, key.stop, key.step))
+        )
     return "..." if key is Ellipsis else f"<{key.dtype}{list(key.shape)}>" if hasattr(key, "shape") else repr(key)
 
 
 def is_basic(key: Any) -> bool:
     """Whether an index is made of integers, slices, None and Ellipsis only, so that it picks no entry twice and gives a view."""
-    return all(part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) and not isinstance(part, bool) for part in (key if isinstance(key, tuple) else (key,)))
+    return all(
+        part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) and not isinstance(part, bool)
+        for part in (key if isinstance(key, tuple) else (key,))
+    )
 
 
 def _getitem_infer(x: Spec, *, key: Any) -> Spec:
@@ -74,7 +81,9 @@ def _add_at(xp: Any, array: Any, key: Any, values: Any) -> None:
 
 
 def _unindex_infer(g: Spec, *, key: Any, shape: tuple[int, ...]) -> Spec:
-    if broadcast_shapes("unindex", g.shape, _indexed_shape("unindex", shape, key)) != _indexed_shape("unindex", shape, key):
+    if broadcast_shapes("unindex", g.shape, _indexed_shape("unindex", shape, key)) != _indexed_shape(
+        "unindex", shape, key
+    ):
         raise ValueError(f"unindex: values of shape {g.shape} do not fit index {describe_key(key)} of shape {shape}.")
     return Spec(shape, g.dtype)
 
@@ -82,8 +91,9 @@ def _unindex_infer(g: Spec, *, key: Any, shape: tuple[int, ...]) -> Spec:
 unindex = row(
     "unindex",
     _unindex,
-    vjp=lambda v, out, g, key, shape: unbroadcast(getitem(v, key=key), tuple(g.shape)),
+    vjp=lambda v, out, g, key, shape: getitem(v, key=key),
     infer=_unindex_infer,
+    broadcasts=True,
     doc="Zeros of `shape` with g added at `key`: the derivative of getitem. An entry picked twice receives both.",
 )
 
@@ -91,7 +101,9 @@ unindex = row(
 def _index_put_infer(x: Spec, value: Spec, *, key: Any) -> Spec:
     target = _indexed_shape("index_put", x.shape, key)
     if broadcast_shapes("index_put", value.shape, target) != target:
-        raise ValueError(f"index_put: a value of shape {value.shape} does not fit index {describe_key(key)} of shape {x.shape}, which selects {target}.")
+        raise ValueError(
+            f"index_put: a value of shape {value.shape} does not fit index {describe_key(key)} of shape {x.shape}, which selects {target}."
+        )
     return x
 
 
@@ -105,10 +117,11 @@ index_put = row(
     "index_put",
     _index_put,
     vjp=(
-        lambda g, out, x, value, key: TABLE["index_put"](g, 0, key=key),
-        lambda g, out, x, value, key: unbroadcast(getitem(g, key=key), tuple(value.shape)),
+        lambda g, out, x, value, key: index_put(g, 0, key=key),
+        lambda g, out, x, value, key: getitem(g, key=key),
     ),
     infer=_index_put_infer,
+    broadcasts=True,
     dtypes="first",
     doc="A copy of x with `value` at `key`: what x[key] = value means without changing x. The entries replaced get no cotangent.",
 )
@@ -123,7 +136,9 @@ def _check_index(name: str, x: Spec, index: Spec, axis: int) -> None:
     if index.dtype.kind not in "iu":
         raise TypeError(f"{name}: the index must be of an integer dtype, got {index.dtype}.")
     along = normalise_axis(name, axis, x.ndim)
-    same = index.ndim == x.ndim and all(a == b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if i != along)
+    same = index.ndim == x.ndim and all(
+        a == b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True)) if i != along
+    )
     if not same:
         raise ValueError(f"{name}: index of shape {index.shape} must match {x.shape} in every axis but {axis}.")
 

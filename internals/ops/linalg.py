@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from internals.ops.shape import expand_dims, reshape, swapaxes
-from internals.ops.table import TABLE, Spec, broadcast_shapes, row
+from internals.ops.spec import Spec, broadcast_shapes
+from internals.ops.table import row
 
 
 def _matmul_infer(x: Spec, y: Spec) -> Spec:
@@ -24,7 +25,7 @@ def _by_left(g: Any, out: Any, x: Any, y: Any) -> Any:
     if y.ndim == 1:
         return g * y if x.ndim == 1 else expand_dims(g, axis=-1) * y
     if x.ndim == 1:
-        return TABLE["matmul"](y, expand_dims(g, axis=-1))[..., 0]
+        return (y @ expand_dims(g, axis=-1))[..., 0]
     return g @ (y.T if y.ndim == 2 else swapaxes(y, -1, -2))
 
 
@@ -37,7 +38,11 @@ def _by_right(g: Any, out: Any, x: Any, y: Any) -> Any:
         # One product over all rows of the batch; the other way makes a matrix per example and sums them.
         n, m = x.shape[-1], g.shape[-1]
         rows = x.size // n if n else 0
-        return swapaxes(reshape(x, shape=(rows, n)), 0, 1) @ reshape(g, shape=(g.size // m if m else rows, m)) if n and m else _by_batch(g, x)
+        return (
+            swapaxes(reshape(x, shape=(rows, n)), 0, 1) @ reshape(g, shape=(g.size // m if m else rows, m))
+            if n and m
+            else _by_batch(g, x)
+        )
     return _by_batch(g, x)
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import exp
+from internals.ops.elementwise import exp, sigmoid
 from internals.ops.index import one_hot
+from internals.ops.reduce import sum
 from internals.ops.shape import expand_dims, moveaxis, reshape
-from internals.ops.table import DEFAULT_FLOAT, TABLE, Spec, normalise_axis, row
+from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axis
+from internals.ops.table import row
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -40,7 +42,7 @@ def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
 softmax = row(
     "softmax",
     _softmax,
-    vjp=lambda g, out, x, axis: out * (g - TABLE["sum"](g * out, axis=axis, keepdims=True)),
+    vjp=lambda g, out, x, axis: out * (g - sum(g * out, axis=axis, keepdims=True)),
     saves="out",
     infer=_softmax_infer("softmax"),
     dtypes="float",
@@ -51,7 +53,7 @@ softmax = row(
 log_softmax = row(
     "log_softmax",
     _log_softmax,
-    vjp=lambda g, out, x, axis: g - exp(out) * TABLE["sum"](g, axis=axis, keepdims=True),
+    vjp=lambda g, out, x, axis: g - exp(out) * sum(g, axis=axis, keepdims=True),
     saves="out",
     infer=_softmax_infer("log_softmax"),
     dtypes="float",
@@ -86,7 +88,9 @@ def _cross_entropy_infer(logits: Spec, target: Spec, *, reduction: str = "mean")
         raise TypeError(f"cross_entropy: the target must hold class indices of an integer dtype, got {target.dtype}.")
     shape = logits.shape[:1] + logits.shape[2:] if logits.ndim > 1 else ()
     if target.shape != shape:
-        raise ValueError(f"cross_entropy: logits of shape {logits.shape} need a target of shape {shape}, got {target.shape}.")
+        raise ValueError(
+            f"cross_entropy: logits of shape {logits.shape} need a target of shape {shape}, got {target.shape}."
+        )
     return _reduced_spec("cross_entropy", shape, logits.dtype if logits.dtype.kind == "f" else DEFAULT_FLOAT, reduction)
 
 
@@ -97,8 +101,14 @@ def _class_axis(logits: Any) -> int:
 def _cross_entropy(xp: Any, logits: Any, target: Any, reduction: str) -> Any:
     axis = _class_axis(logits)
     classes = logits.shape[axis]
-    if isinstance(target, np.ndarray | np.generic) and target.size and not (0 <= target.min() and target.max() < classes):
-        raise ValueError(f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 to {classes - 1}.")
+    if (
+        isinstance(target, np.ndarray | np.generic)
+        and target.size
+        and not (0 <= target.min() and target.max() < classes)
+    ):
+        raise ValueError(
+            f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 to {classes - 1}."
+        )
     picked = xp.take_along_axis(_log_softmax(xp, logits, axis), xp.expand_dims(target, axis), axis)
     return _reduce(xp, -xp.squeeze(picked, axis=axis), reduction)
 
@@ -137,7 +147,10 @@ def _difference(g: Any, x: Any, y: Any, reduction: str) -> Any:
 mse = row(
     "mse",
     lambda xp, x, y, reduction: _reduce(xp, xp.square(x - y), reduction),
-    vjp=(lambda g, out, x, y, reduction: _difference(g, x, y, reduction), lambda g, out, x, y, reduction: -_difference(g, x, y, reduction)),
+    vjp=(
+        lambda g, out, x, y, reduction: _difference(g, x, y, reduction),
+        lambda g, out, x, y, reduction: -_difference(g, x, y, reduction),
+    ),
     saves="x y",
     infer=_mse_infer,
     dtypes="float",
@@ -147,7 +160,9 @@ mse = row(
 
 def _bce_infer(logits: Spec, target: Spec, *, reduction: str = "mean") -> Spec:
     if logits.shape != target.shape:
-        raise ValueError(f"binary_cross_entropy: logits of shape {logits.shape} and targets of shape {target.shape} differ.")
+        raise ValueError(
+            f"binary_cross_entropy: logits of shape {logits.shape} and targets of shape {target.shape} differ."
+        )
     return _reduced_spec("binary_cross_entropy", logits.shape, logits.dtype, reduction)
 
 
@@ -155,8 +170,12 @@ binary_cross_entropy = row(
     "binary_cross_entropy",
     lambda xp, logits, target, reduction: _reduce(xp, xp.logaddexp(0, logits) - logits * target, reduction),
     vjp=(
-        lambda g, out, x, t, reduction: _share(g, x.size, reduction) * (TABLE["sigmoid"](x) - t) if x.size else reshape(x, shape=tuple(x.shape)),
-        lambda g, out, x, t, reduction: _share(g, x.size, reduction) * -x if x.size else reshape(x, shape=tuple(x.shape)),
+        lambda g, out, x, t, reduction: (
+            _share(g, x.size, reduction) * (sigmoid(x) - t) if x.size else reshape(x, shape=tuple(x.shape))
+        ),
+        lambda g, out, x, t, reduction: (
+            _share(g, x.size, reduction) * -x if x.size else reshape(x, shape=tuple(x.shape))
+        ),
     ),
     saves="logits target",
     infer=_bce_infer,

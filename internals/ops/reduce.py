@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import cast, exp, where
+from internals.ops.elementwise import cast, exp, where, zeros_like
+from internals.ops.index import index_put
 from internals.ops.shape import broadcast_to, reshape
-from internals.ops.table import DEFAULT_FLOAT, TABLE, Op, Spec, normalise_axes, normalise_axis, row
+from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axes, normalise_axis
+from internals.ops.table import Op, row
 
 Axis = int | Sequence[int] | None
 
@@ -46,13 +48,17 @@ def _axis(axis: Axis) -> Any:
     return tuple(axis) if isinstance(axis, list) else axis
 
 
-def reduction(name: str, kernel: Any, *, result: Any = lambda dtype: dtype, needs_entries: bool = False, **columns: Any) -> Op:
+def reduction(
+    name: str, kernel: Any, *, result: Any = lambda dtype: dtype, needs_entries: bool = False, **columns: Any
+) -> Op:
     """A row with ``axis`` (None, one or several) and ``keepdims``."""
 
     def infer(x: Spec, *, axis: Axis = None, keepdims: bool = False) -> Spec:
         shape = _reduced(name, x, axis, keepdims)
         if needs_entries and x.size == 0 and count(x.shape, axis) == 0:
-            raise ValueError(f"{name}: a tensor of shape {x.shape} has no entries along axis {axis}, and {name} of nothing is not defined.")
+            raise ValueError(
+                f"{name}: a tensor of shape {x.shape} has no entries along axis {axis}, and {name} of nothing is not defined."
+            )
         return Spec(shape, result(x.dtype))
 
     return row(name, kernel, infer=infer, **columns)
@@ -75,7 +81,7 @@ def _mean(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
 def _share_of_ties(g: Any, out: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     tied = x == spread(out, x, axis)
     tied = cast(tied, dtype=g.dtype)
-    return spread(g, x, axis) * tied / TABLE["sum"](tied, axis=axis, keepdims=True)
+    return spread(g, x, axis) * tied / sum(tied, axis=axis, keepdims=True)
 
 
 sum = reduction(
@@ -127,7 +133,9 @@ def _products_of_others(xp: Any, x: Any, axis: int) -> Any:
 
 def _prod_infer(x: Spec, *, axis: int | None = None, keepdims: bool = False) -> Spec:
     if axis is not None and not isinstance(axis, int | np.integer):
-        raise TypeError(f"prod: axis must be None or one integer, got {axis!r}. Multiply over one axis after the other.")
+        raise TypeError(
+            f"prod: axis must be None or one integer, got {axis!r}. Multiply over one axis after the other."
+        )
     return Spec(_reduced("prod", x, axis, keepdims), np.int64 if x.dtype.kind in "biu" else x.dtype)
 
 
@@ -142,13 +150,13 @@ def _prod_vjp(g: Any, out: Any, x: Any, axis: int | None, keepdims: bool) -> Any
 def _products_of_others_vjp(g: Any, out: Any, x: Any, axis: int) -> Any:
     # Entry i of the result is the product of all but x[i]; its derivative by x[j] is the product of all but x[i] and x[j].
     n = x.shape[axis]
-    total = TABLE["zeros_like"](g)
+    total = zeros_like(g)
     for i in range(n):
         at_i: list[Any] = [slice(None)] * x.ndim
         at_i[axis] = slice(i, i + 1)
-        without_i = TABLE["index_put"](x, 1, key=tuple(at_i))
+        without_i = index_put(x, 1, key=tuple(at_i))
         contribution = g[tuple(at_i)] * products_of_others(without_i, axis=axis)
-        total = total + TABLE["index_put"](contribution, 0, key=tuple(at_i))
+        total = total + index_put(contribution, 0, key=tuple(at_i))
     return total
 
 
@@ -168,7 +176,9 @@ products_of_others = row(
 
 prod = row(
     "prod",
-    lambda xp, x, axis, keepdims: xp.prod(x, axis=axis, keepdims=keepdims, dtype=np.int64 if x.dtype.kind in "biu" else x.dtype),
+    lambda xp, x, axis, keepdims: xp.prod(
+        x, axis=axis, keepdims=keepdims, dtype=np.int64 if x.dtype.kind in "biu" else x.dtype
+    ),
     vjp=_prod_vjp,
     saves="x",
     infer=_prod_infer,
@@ -181,13 +191,19 @@ def _logsumexp(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     # Where all entries are -inf (or one is +inf) the shift would be infinite, and inf - inf is NaN.
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.log(xp.sum(xp.exp(x - top), axis=_axis(axis), keepdims=True)) + top
-    return total if keepdims else xp.reshape(total, tuple(s for i, s in enumerate(x.shape) if i not in normalise_axes("", axis, x.ndim)))
+    return (
+        total
+        if keepdims
+        else xp.reshape(total, tuple(s for i, s in enumerate(x.shape) if i not in normalise_axes("", axis, x.ndim)))
+    )
 
 
 logsumexp = reduction(
     "logsumexp",
     _logsumexp,
-    vjp=lambda g, out, x, axis, keepdims: spread(g, x, axis) * exp(x - where(finite(spread(out, x, axis)), spread(out, x, axis), 0)),
+    vjp=lambda g, out, x, axis, keepdims: (
+        spread(g, x, axis) * exp(x - where(finite(spread(out, x, axis)), spread(out, x, axis), 0))
+    ),
     saves="out x",
     dtypes="float",
     doc="log(sum(exp(x))) over axes, without overflow. Where every entry is -inf the result is -inf and the derivative 0.",

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.table import TABLE, Spec, broadcast_shapes, normalise_axes, normalise_axis, row
+from internals.ops.spec import Spec, broadcast_shapes, normalise_axes, normalise_axis
+from internals.ops.table import row
 
 
 def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
@@ -17,20 +18,26 @@ def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
             raise TypeError(f"reshape: sizes must be integers, got {type(size).__name__}.")
     known = int(np.prod([size for size in sizes if size != -1], dtype=np.int64))
     if sizes.count(-1) > 1 or any(size < -1 for size in sizes):
-        raise ValueError(f"reshape: shape {sizes} is not valid; sizes are not negative, and one of them may be -1 (what is left).")
+        raise ValueError(
+            f"reshape: shape {sizes} is not valid; sizes are not negative, and one of them may be -1 (what is left)."
+        )
     if -1 in sizes:
         if known == 0 or x.size % known:
-            raise ValueError(f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}; {known} does not divide them.")
+            raise ValueError(
+                f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}; {known} does not divide them."
+            )
         return Spec(tuple(x.size // known if size == -1 else int(size) for size in sizes), x.dtype)
     if known != x.size:
-        raise ValueError(f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}, which has {known}.")
+        raise ValueError(
+            f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}, which has {known}."
+        )
     return Spec(tuple(int(size) for size in sizes), x.dtype)
 
 
 reshape = row(
     "reshape",
     lambda xp, x, shape: xp.reshape(x, shape),
-    vjp=lambda g, out, x, shape: TABLE["reshape"](g, shape=tuple(x.shape)),
+    vjp=lambda g, out, x, shape: reshape(g, shape=tuple(x.shape)),
     infer=_reshape_infer,
     view=True,
     doc="The entries in row-major order, in another shape. A view where the memory allows, else a copy.",
@@ -48,8 +55,8 @@ def _transpose_infer(x: Spec, *, axes: Sequence[int] | None = None) -> Spec:
 
 def _transpose_vjp(g: Any, out: Any, x: Any, axes: Sequence[int] | None) -> Any:
     if axes is None:
-        return TABLE["transpose"](g)
-    return TABLE["transpose"](g, axes=tuple(int(i) for i in np.argsort(normalise_axes("transpose", tuple(axes), x.ndim))))
+        return transpose(g)
+    return transpose(g, axes=tuple(int(i) for i in np.argsort(normalise_axes("transpose", tuple(axes), x.ndim))))
 
 
 transpose = row(
@@ -65,7 +72,9 @@ transpose = row(
 def _broadcast_to_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     shape = tuple(shape)
     if len(shape) < x.ndim or broadcast_shapes("broadcast_to", x.shape, shape) != shape:
-        raise ValueError(f"broadcast_to: shape {x.shape} can't be stretched to {shape}; only axes of size 1 stretch, and new axes come first.")
+        raise ValueError(
+            f"broadcast_to: shape {x.shape} can't be stretched to {shape}; only axes of size 1 stretch, and new axes come first."
+        )
     return Spec(shape, x.dtype)
 
 
@@ -96,10 +105,16 @@ expand_dims = row(
 
 
 def _squeeze_infer(x: Spec, *, axis: int | Sequence[int] | None = None) -> Spec:
-    axes = tuple(i for i, size in enumerate(x.shape) if size == 1) if axis is None else normalise_axes("squeeze", axis, x.ndim)
+    axes = (
+        tuple(i for i, size in enumerate(x.shape) if size == 1)
+        if axis is None
+        else normalise_axes("squeeze", axis, x.ndim)
+    )
     wrong = [i for i in axes if x.shape[i] != 1]
     if wrong:
-        raise ValueError(f"squeeze: axis {wrong[0]} of shape {x.shape} has size {x.shape[wrong[0]]}; only axes of size 1 can go.")
+        raise ValueError(
+            f"squeeze: axis {wrong[0]} of shape {x.shape} has size {x.shape[wrong[0]]}; only axes of size 1 can go."
+        )
     return Spec(tuple(size for i, size in enumerate(x.shape) if i not in axes), x.dtype)
 
 
@@ -121,7 +136,7 @@ def _flip_infer(x: Spec, *, axis: int | Sequence[int] | None = None) -> Spec:
 flip = row(
     "flip",
     lambda xp, x, axis: xp.flip(x, tuple(axis) if isinstance(axis, list) else axis),
-    vjp=lambda g, out, x, axis: TABLE["flip"](g, axis=axis),
+    vjp=lambda g, out, x, axis: flip(g, axis=axis),
     infer=_flip_infer,
     view=True,
     doc="The entries in reverse order along axes. A view with negative strides, as in NumPy; PyTorch copies.",
@@ -136,7 +151,9 @@ def _concat_infer(*tensors: Spec, axis: int = 0) -> Spec:
         raise ValueError("concat: 0-d tensors have no axis to join along; use stack.")
     along = normalise_axis("concat", axis, first.ndim)
     for other in tensors[1:]:
-        same = other.ndim == first.ndim and all(a == b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != along)
+        same = other.ndim == first.ndim and all(
+            a == b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != along
+        )
         if not same:
             raise ValueError(f"concat: shapes {first.shape} and {other.shape} must agree in every axis but {axis}.")
     total = sum(tensor.shape[along] for tensor in tensors)

@@ -20,40 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import Array, DeviceError, SimArray, device_of
+from internals.device import Array, SimArray, device_of
+from internals.ops.spec import DEFAULT_FLOAT, Spec, dtype_of, kind_rank, promote, shape_of
 
 Rule = Callable[..., Any]
 """``rule(cotangent, out, *inputs, **attrs)`` -> the cotangent of one input; a joint rule returns one for each."""
-
-Shape = tuple[int, ...]
-
-DEFAULT_FLOAT = np.dtype(np.float32)
-
-
-class Spec:
-    """What is known of a value without computing it: its shape and dtype."""
-
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, shape: Shape, dtype: Any) -> None:
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype))
-
-    def __repr__(self) -> str:
-        return f"{self.dtype.name}{list(self.shape)}"
 
 
 class Op:
@@ -131,7 +102,9 @@ class Op:
         return self.vjp is not None and (self.joint or self.vjp[position] is not None)  # type: ignore[index]  # a tuple, when not joint
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        inputs, attrs = (args, attrs) if self.plain and len(args) == self.arity and not attrs else self.bind(args, attrs)
+        inputs, attrs = (
+            (args, attrs) if self.plain and len(args) == self.arity and not attrs else self.bind(args, attrs)
+        )
         run, rank = run_on_arrays, 0
         for value in inputs:
             entry = _STYLES.get(type(value))
@@ -145,19 +118,27 @@ class Op:
             return args, attrs
         if self.variadic:
             if not args or not isinstance(args[0], Sequence):
-                raise TypeError(f"{self.name}: expected a list or tuple of tensors first, got {_kind(args[0]) if args else 'nothing'}.")
+                raise TypeError(
+                    f"{self.name}: expected a list or tuple of tensors first, got {_kind(args[0]) if args else 'nothing'}."
+                )
             inputs, extra = tuple(args[0]), args[1:]
         else:
             inputs, extra = args[: self.arity], args[self.arity :]
             inputs += tuple(attrs.pop(name) for name in self.inputs[len(inputs) :] if name in attrs)
             if len(inputs) < self.arity:
-                raise TypeError(f"{self.name}: takes {self.arity} inputs ({', '.join(self.inputs)}), got {len(inputs)}.")
+                raise TypeError(
+                    f"{self.name}: takes {self.arity} inputs ({', '.join(self.inputs)}), got {len(inputs)}."
+                )
         if len(extra) > len(self.attrs):
-            raise TypeError(f"{self.name}: takes at most {len(self.attrs)} attributes ({', '.join(self.attrs)}), got {len(extra)}.")
+            raise TypeError(
+                f"{self.name}: takes at most {len(self.attrs)} attributes ({', '.join(self.attrs)}), got {len(extra)}."
+            )
         given = dict(zip(self.attrs, extra, strict=False)) | attrs
         bound = {name: given.pop(name, default) for name, default in self.attrs.items()}
         if given:
-            raise TypeError(f"{self.name}: unknown attribute {', '.join(given)}; it takes {', '.join(self.attrs) or 'none'}.")
+            raise TypeError(
+                f"{self.name}: unknown attribute {', '.join(given)}; it takes {', '.join(self.attrs) or 'none'}."
+            )
         missing = [name for name, value in bound.items() if value is inspect.Parameter.empty]
         if missing:
             raise TypeError(f"{self.name}: attribute {', '.join(missing)} is missing.")
@@ -172,7 +153,7 @@ class Op:
         if self.dtypes == "branches":
             return [None] + [promote(inputs[1:])] * (len(inputs) - 1)
         common = promote(inputs)
-        if self.dtypes == "float" and _kind_rank(common) < 2:
+        if self.dtypes == "float" and kind_rank(common) < 2:
             common = DEFAULT_FLOAT
         return [common] * len(inputs)
 
@@ -187,7 +168,9 @@ class Op:
     def signature(self) -> str:
         """The call as a reader types it."""
         inputs = [f"[{self.inputs[0]}, ...]"] if self.variadic else list(self.inputs)
-        attrs = [name if value is inspect.Parameter.empty else f"{name}={value!r}" for name, value in self.attrs.items()]
+        attrs = [
+            name if value is inspect.Parameter.empty else f"{name}={value!r}" for name, value in self.attrs.items()
+        ]
         return f"{self.name}({', '.join(inputs + attrs)})"
 
     def __repr__(self) -> str:
@@ -220,11 +203,13 @@ def row(name: str, kernel: Callable[..., Array] | str, **columns: Any) -> Op:
 def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Array:
     """The plainest style: run the kernel on bare arrays."""
     for value in inputs:
-        if isinstance(value, np.ndarray | np.generic):
+        kind = type(value)
+        if kind is np.ndarray or isinstance(value, np.generic):
             return op.on_numpy(*inputs, **attrs)
         if not isinstance(value, bool | int | float):
             return op.kernel(device_of(value).xp, *inputs, **attrs)
-    return op.on_numpy(*inputs, **attrs)
+    # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.
+    return op.on_numpy(*inputs, **attrs).item()
 
 
 @contextmanager
@@ -242,15 +227,21 @@ def swap(**rules: Rule) -> Iterator[None]:
     unknown = [name for name in rules if name not in TABLE]
     if unknown:
         raise ValueError(f"swap: there is no op called {', '.join(unknown)}.")
-    kept = {name: (TABLE[name].vjp, TABLE[name].joint, TABLE[name].saves_inputs) for name in rules}
+    kept = {name: (TABLE[name].vjp, TABLE[name].joint, TABLE[name].saves, TABLE[name].saves_inputs) for name in rules}
     try:
         for name, rule in rules.items():
             op = TABLE[name]
-            op.vjp, op.joint, op.saves_inputs = partial(_without_out, rule), True, (True,) * op.arity
+            op.vjp, op.joint, op.saves, op.saves_inputs = (
+                partial(_without_out, rule),
+                True,
+                op.inputs,
+                (True,) * op.arity,
+            )
         yield
     finally:
         for name, columns in kept.items():
-            TABLE[name].vjp, TABLE[name].joint, TABLE[name].saves_inputs = columns
+            op = TABLE[name]
+            op.vjp, op.joint, op.saves, op.saves_inputs = columns
 
 
 def _without_out(rule: Rule, cotangent: Any, out: Any, *inputs: Any, **attrs: Any) -> Any:
@@ -262,109 +253,6 @@ def _named(function: str) -> Callable[..., Array]:
         return getattr(xp, function)(*arrays, **attrs)
 
     return kernel
-
-
-# Shapes and dtypes
-
-
-def shape_of(value: Any) -> Shape:
-    """The shape of an array, Spec or Tensor; a Python number is 0-d."""
-    return tuple(value.shape) if hasattr(value, "shape") else ()
-
-
-def dtype_of(value: Any) -> np.dtype:
-    """The dtype of an array, Spec or Tensor, or the one a Python number takes alone."""
-    return np.dtype(value.dtype) if hasattr(value, "dtype") else promote([value])
-
-
-def promote(values: Sequence[Any]) -> np.dtype:
-    """The dtype that values of several dtypes are brought to.
-
-    The kind decides first (boolean < integer < floating), then the width among values of that kind; Python numbers only
-    raise the kind. So int64 with float32 is float32, and float32 with the number 2.5 stays float32: PyTorch's rules,
-    where NumPy would go to float64 in the first case. A 0-d array counts as any array does (NumPy 2; PyTorch lets it yield).
-    """
-    dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
-    kinds = [_kind_rank(dtype) for dtype in dtypes]
-    rank = max(kinds, default=-1)
-    scalars = max((_scalar_rank(value) for value in values if isinstance(value, bool | int | float)), default=-1)
-    if scalars > rank:
-        return (np.dtype(bool), np.dtype(np.int64), DEFAULT_FLOAT)[scalars]
-    if rank < 0:
-        raise TypeError("promote: none of the values has a dtype.")
-    return np.result_type(*[dtype for dtype, kind in zip(dtypes, kinds, strict=True) if kind == rank])
-
-
-def _kind_rank(dtype: np.dtype) -> int:
-    return 0 if dtype.kind == "b" else 1 if dtype.kind in "iu" else 2
-
-
-def _scalar_rank(value: bool | int | float) -> int:
-    return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2
-
-
-def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
-    """The shape that `shapes` broadcast to: aligned at the right, axes of size 1 are stretched.
-
-    Raises
-    ------
-    ValueError
-        An axis has two sizes, neither of them 1; names the op, the shapes and the axis.
-    """
-    ndim = max((len(shape) for shape in shapes), default=0)
-    result: list[int] = []
-    for axis in range(-ndim, 0):
-        sizes = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
-        if len(sizes) > 1:
-            raise ValueError(
-                f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: axis {axis} has sizes "
-                f"{' and '.join(map(str, sorted(sizes)))}. Axes are aligned at the right; one of two sizes must be 1, or both equal."
-            )
-        result.append(sizes.pop() if sizes else 1)
-    return tuple(result)
-
-
-def normalise_axis(name: str, axis: int, ndim: int) -> int:
-    """`axis` counted from the front.
-
-    Raises
-    ------
-    ValueError
-        The axis is not there.
-    """
-    if not isinstance(axis, int | np.integer):
-        raise TypeError(f"{name}: axis must be an integer, got {_kind(axis)}.")
-    if not -ndim <= axis < ndim:
-        there = f"axes {-ndim} to {ndim - 1}" if ndim else "no axes"
-        raise ValueError(f"{name}: axis {axis} is out of range; a tensor of {ndim} dimensions has {there}.")
-    return int(axis) % ndim
-
-
-def normalise_axes(name: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
-    """`axis` as a tuple counted from the front: None means every axis."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(normalise_axis(name, one, ndim) for one in (axis if isinstance(axis, tuple | list) else (axis,)))
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"{name}: axis {axis} names an axis twice.")
-    return axes
-
-
-def unbroadcast(cotangent: Any, shape: Shape) -> Any:
-    """Sum a cotangent over the axes along which a value of `shape` was stretched. The engine calls this, rules never do."""
-    extra = cotangent.ndim - len(shape)
-    if extra:
-        cotangent = TABLE["sum"](cotangent, axis=tuple(range(extra)), keepdims=False)
-    stretched = tuple([axis for axis, size in enumerate(shape) if size == 1 and cotangent.shape[axis] != 1])
-    return TABLE["sum"](cotangent, axis=stretched, keepdims=True) if stretched else cotangent
-
-
-def check_one_device(name: str, arrays: Sequence[Array]) -> None:
-    """Raise DeviceError when bare arrays live on more than one device."""
-    devices = {device_of(array).name: None for array in arrays if not isinstance(array, bool | int | float)}
-    if len(devices) > 1:
-        first, second = list(devices)[:2]
-        raise DeviceError(f"{name}: inputs are on {first} and {second}. Move one of them: x.to('{first}').")
 
 
 def is_array(value: Any) -> bool:

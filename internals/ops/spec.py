@@ -1,0 +1,121 @@
+"""Shapes and dtypes: what is known of a value without computing it, and the rules by which they combine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+DEFAULT_FLOAT = np.dtype(np.float32)
+
+
+class Spec:
+    """What is known of a value without computing it: its shape and dtype."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: Any) -> None:
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.name}{list(self.shape)}"
+
+
+def shape_of(value: Any) -> Shape:
+    """The shape of an array, Spec or Tensor; a Python number is 0-d."""
+    return tuple(value.shape) if hasattr(value, "shape") else ()
+
+
+def dtype_of(value: Any) -> np.dtype:
+    """The dtype of an array, Spec or Tensor, or the one a Python number takes alone."""
+    return np.dtype(value.dtype) if hasattr(value, "dtype") else promote([value])
+
+
+def promote(values: Sequence[Any]) -> np.dtype:
+    """The dtype that values of several dtypes are brought to.
+
+    The kind decides first (boolean < integer < floating), then the width among values of that kind; Python numbers only
+    raise the kind. So int64 with float32 is float32, and float32 with the number 2.5 stays float32: PyTorch's rules,
+    where NumPy would go to float64 in the first case. A 0-d array counts as any array does (NumPy 2; PyTorch lets it yield).
+    """
+    dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
+    kinds = [kind_rank(dtype) for dtype in dtypes]
+    rank = max(kinds, default=-1)
+    scalars = max((_scalar_rank(value) for value in values if isinstance(value, bool | int | float)), default=-1)
+    if scalars > rank:
+        return (np.dtype(bool), np.dtype(np.int64), DEFAULT_FLOAT)[scalars]
+    if rank < 0:
+        raise TypeError("promote: none of the values has a dtype.")
+    return np.result_type(*[dtype for dtype, kind in zip(dtypes, kinds, strict=True) if kind == rank])
+
+
+def kind_rank(dtype: np.dtype) -> int:
+    return 0 if dtype.kind == "b" else 1 if dtype.kind in "iu" else 2
+
+
+def _scalar_rank(value: bool | int | float) -> int:
+    return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2
+
+
+def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
+    """The shape that `shapes` broadcast to: aligned at the right, axes of size 1 are stretched.
+
+    Raises
+    ------
+    ValueError
+        An axis has two sizes, neither of them 1; names the op, the shapes and the axis.
+    """
+    ndim = max((len(shape) for shape in shapes), default=0)
+    result: list[int] = []
+    for axis in range(-ndim, 0):
+        sizes = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: axis {axis} has sizes "
+                f"{' and '.join(map(str, sorted(sizes)))}. Axes are aligned at the right; one of two sizes must be 1, or both equal."
+            )
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def normalise_axis(name: str, axis: int, ndim: int) -> int:
+    """`axis` counted from the front.
+
+    Raises
+    ------
+    ValueError
+        The axis is not there.
+    """
+    if not isinstance(axis, int | np.integer):
+        raise TypeError(f"{name}: axis must be an integer, got {type(axis).__name__}.")
+    if not -ndim <= axis < ndim:
+        there = f"axes {-ndim} to {ndim - 1}" if ndim else "no axes"
+        raise ValueError(f"{name}: axis {axis} is out of range; a tensor of {ndim} dimensions has {there}.")
+    return int(axis) % ndim
+
+
+def normalise_axes(name: str, axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """`axis` as a tuple counted from the front: None means every axis."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(normalise_axis(name, one, ndim) for one in (axis if isinstance(axis, tuple | list) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: axis {axis} names an axis twice.")
+    return axes

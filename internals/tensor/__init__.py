@@ -1,0 +1,18 @@
+"""The eager Tensor: compute at once, and write down what was done."""
+
+from internals.tensor.eager import run_eagerly, wrap
+from internals.tensor.node import Leaf, Node, Storage, enable_grad, install_reverse_pass, is_recording, no_grad
+from internals.tensor.tensor import Tensor
+
+__all__ = [
+    "Leaf",
+    "Node",
+    "Storage",
+    "Tensor",
+    "enable_grad",
+    "install_reverse_pass",
+    "is_recording",
+    "no_grad",
+    "run_eagerly",
+    "wrap",
+]

@@ -1,0 +1,284 @@
+"""The eager style: compute now, and write down what was done.
+
+This is the path every operation on Tensors takes: bring dtypes together, run the kernel, record if a gradient may be asked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from internals import ops
+from internals.device import Array, DeviceError, SimArray, check_one_device, device_of, move
+from internals.ops.spec import Spec
+from internals.ops.table import TABLE, Op, is_array, style
+from internals.tensor.node import Leaf, Node, Storage, mode, next_order
+from internals.tensor.tensor import Tensor
+
+_new = object.__new__
+
+
+def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
+    """Run a row now: bring dtypes together, call the kernel, record."""
+    arrays, dtype, short, differentiable = [], None, True, False
+    for value in inputs:
+        if type(value) is Tensor:
+            array = value.data
+            if type(array) is not np.ndarray or (dtype is not None and array.dtype is not dtype):
+                short = False
+            else:
+                dtype = array.dtype
+            if value.node is not None:
+                differentiable = True
+            arrays.append(array)
+        else:
+            short = short and type(value) is float
+            arrays.append(value)
+    if not (short and dtype is not None and dtype.kind == "f"):
+        inputs, arrays = _prepared(op, inputs)
+    try:
+        data = op.on_numpy(*arrays, **attrs) if short else op.kernel(_array_module(op, arrays), *arrays, **attrs)
+    except DeviceError:
+        raise
+    except Exception as error:
+        _explain(op, inputs, attrs, error)
+        raise
+    out = _new(Tensor)
+    out.data = np.asarray(data) if isinstance(data, np.generic) else data
+    out.node = out._storage = None
+    if op.view and _is_view(out.data, arrays[0]):
+        share_storage(inputs[0], out)
+    if differentiable and mode.recording and op.vjp is not None and out.data.dtype.kind not in "biu":
+        for position, value in enumerate(inputs):
+            if type(value) is Tensor and value.node is not None and op.has_rule(position):
+                record(op, inputs, attrs or None, out)
+                break
+    return out
+
+
+def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Inputs as Tensors and numbers of the dtypes the row asks for, and their arrays."""
+    inputs = tuple([as_operand(value) for value in inputs])
+    if op.dtypes != "own":
+        inputs = tuple(
+            [
+                ops.cast(value, dtype=dtype)
+                if dtype is not None and type(value) is Tensor and value.data.dtype != dtype
+                else value
+                for value, dtype in zip(inputs, op.input_dtypes(inputs), strict=True)
+            ]
+        )
+    return inputs, [value.data if type(value) is Tensor else value for value in inputs]
+
+
+def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> None:
+    """Raise an error in terms of the op, if its shapes or dtypes are to blame for the kernel's."""
+    op.infer_from(inputs, attrs)
+    if isinstance(error, ValueError | TypeError | IndexError) and not str(error).startswith(op.name):
+        raise type(error)(f"{op.name}: {error}") from None
+
+
+def binary(op: Op, x: Any, y: Any) -> Tensor:
+    """`run_eagerly` for two inputs and no attributes; the first lines are the short way for two cpu tensors of one dtype."""
+    if type(x) is Tensor and type(y) is Tensor:
+        a, b = x.data, y.data
+        if (
+            type(a) is np.ndarray
+            and type(b) is np.ndarray
+            and a.dtype is b.dtype
+            and a.dtype.kind == "f"
+            and op.vjp is not None
+        ):
+            try:
+                data = op.on_numpy(a, b)
+            except ValueError as error:
+                _explain(op, (x, y), {}, error)
+                raise
+            out = _new(Tensor)
+            out.data = data if type(data) is np.ndarray else np.asarray(data)
+            out._storage = out.node = None
+            left, right = x.node, y.node
+            if (left is not None or right is not None) and mode.recording:
+                if op.saves or left is None or right is None:
+                    record(op, (x, y), None, out)
+                else:
+                    node = _new(Node)
+                    node.op, node.attrs, node.order = op, None, next_order()
+                    node.shape, node.dtype = data.shape, data.dtype
+                    node.inputs = node.saved = (left, right)
+                    node.guards, node.out, node.retained = (), None, None
+                    out.node = node
+            return out
+    return op(as_operand(x), as_operand(y))
+
+
+def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: Tensor) -> None:
+    """Write `out = op(*inputs)` on the tape."""
+    data = out.data
+    node = _new(Node)
+    node.op, node.attrs, node.order = op, attrs, next_order()
+    node.shape, node.dtype, node.retained = data.shape, data.dtype, None
+    node.inputs = edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
+    guards = []
+    saved = []
+    keeps = itertools.repeat(bool(op.saves), len(inputs)) if op.variadic else op.saves_inputs
+    for value, edge, keep in zip(inputs, edges, keeps, strict=True):
+        if keep and type(value) is Tensor:
+            storage = value.storage
+            guards.append((storage, storage.version))
+            saved.append(value)
+        else:
+            saved.append(edge or (Spec(value.data.shape, value.data.dtype) if type(value) is Tensor else value))
+    node.saved = tuple(saved)
+    node.out = None
+    if op.saves_out:
+        node.out = data
+        storage = out.storage
+        guards.append((storage, storage.version))
+    node.guards = tuple(guards)
+    out.node = node
+
+
+def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
+    """``target = op(target, other)``, written into the memory that target has."""
+    other = as_operand(other, target)
+    differentiable = target.node is not None or type(other) is Tensor and other.node is not None
+    if mode.recording and differentiable:
+        if type(target.node) is Leaf:
+            raise RuntimeError(
+                f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be lost. "
+                "Use no_grad() for an update, or an operation that makes a new tensor."
+            )
+        if any(
+            other_view() not in (None, target) for other_view in (target._storage.tensors if target._storage else ())
+        ):
+            raise RuntimeError(
+                f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through it. "
+                "Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
+            )
+    array = target.data
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise RuntimeError(
+            f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first."
+        )
+    if not (mode.recording and differentiable) and isinstance(op.on_numpy, np.ufunc) and _same_kind(array, other):
+        op.on_numpy(array, other.data if type(other) is Tensor else other, out=array)
+        target.storage.version += 1
+        return target
+    # The tape must see the value from before the write; a copy is needed only where the rule will read it.
+    before = wrap(array.copy() if op.saves_inputs[0] and mode.recording and differentiable else array)
+    before.node = target.node
+    result = op(before, other, **attrs)
+    if result.shape != target.shape:
+        raise ValueError(
+            f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape {target.shape}."
+        )
+    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+        raise TypeError(
+            f"in-place {op.name}: the result is {result.dtype} and can't be held by a tensor of {target.dtype}."
+        )
+    if result.dtype != target.dtype:
+        result = ops.cast(result, dtype=target.dtype)
+    array[...] = result.data
+    target.storage.version += 1
+    if type(result.node) is Node:
+        target.node = result.node
+    return target
+
+
+def _same_kind(array: Array, other: Any) -> bool:
+    """Whether NumPy can compute `array op other` straight into `array`."""
+    if type(array) is not np.ndarray or array.dtype.kind != "f":
+        return False
+    if type(other) is Tensor:
+        return (
+            type(other.data) is np.ndarray
+            and other.data.dtype == array.dtype
+            and (other.shape == array.shape or other.ndim == 0)
+        )
+    return type(other) in (int, float)
+
+
+def _array_module(op: Op, arrays: Sequence[Any]) -> Any:
+    check_one_device(op.name, arrays)
+    return next((device_of(array).xp for array in arrays if not isinstance(array, bool | int | float)), np)
+
+
+def as_operand(value: Any, like: Tensor | None = None) -> Any:
+    """An input of an op: a Tensor, or a Python number as it is. NumPy arrays become tensors of the cpu."""
+    if type(value) is Tensor or type(value) in (int, float, bool):
+        return value
+    if isinstance(value, np.bool_ | np.integer | np.floating) and value.ndim == 0:
+        return wrap(np.asarray(value))
+    if is_array(value):
+        return wrap(value)
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return Tensor(value, device=like.device if like is not None else None)
+    raise TypeError(
+        f"tensor: {type(value).__name__} can't take part in an operation; expected a Tensor, an array or a number."
+    )
+
+
+def wrap(array: Array) -> Tensor:
+    """A Tensor on this very array."""
+    out = _new(Tensor)
+    out.data, out.node, out._storage = array, None, None
+    return out
+
+
+def alias(x: Tensor) -> Tensor:
+    """Another Tensor on the memory of `x`, cut off from the tape."""
+    out = wrap(x.data)
+    share_storage(x, out)
+    return out
+
+
+def share_storage(x: Tensor, view: Tensor) -> None:
+    storage = view._storage = x.storage
+    storage.tensors = [ref for ref in storage.tensors if ref() is not None]
+    if not any(ref() is x for ref in storage.tensors):
+        storage.tensors.append(weakref.ref(x))
+    storage.tensors.append(weakref.ref(view))
+
+
+def _is_view(result: Array, source: Array) -> bool:
+    if isinstance(result, SimArray):
+        return result._block is source._block
+    return result is source or (result.base is not None and (result.base is source or result.base is source.base))
+
+
+def plain_key(key: Any, x: Tensor) -> Any:
+    """An index with Tensors replaced by their arrays, lists by arrays, and Python numbers left alone."""
+    if isinstance(key, tuple):
+        return tuple(plain_key(part, x) for part in key)
+    if isinstance(key, Tensor):
+        check_one_device("getitem", [x.data, key.data])
+        key = key.data
+    elif isinstance(key, list):
+        key = move(np.asarray(key), x.device)
+    if hasattr(key, "dtype") and key.dtype.kind not in "biu":
+        raise IndexError(f"getitem: an index must be of integers or booleans, got {key.dtype}.")
+    if isinstance(key, np.ndarray) and x.device.name != "cpu":
+        key = move(key, x.device)
+    return key
+
+
+def _transfer_infer(x: Spec, *, device: str, source: str) -> Spec:
+    return x
+
+
+transfer = ops.row(
+    "transfer",
+    lambda xp, x, device, source: move(x, device),
+    vjp=lambda g, out, x, device, source: TABLE["transfer"](g, device=source, source=device),
+    infer=_transfer_infer,
+    doc="x copied from the device `source` to `device`; the cotangent is copied back.",
+)
+
+style(Tensor, run_eagerly, rank=10)

@@ -1,0 +1,162 @@
+"""The tape's entries: what was run, on what, and what its rule will need.
+
+Entries point backwards only, so a result keeps its own history alive and nothing else does. Walking them is the business
+of `internals.autodiff`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from internals.device import Array
+from internals.ops.spec import Spec
+from internals.ops.table import Op
+
+if TYPE_CHECKING:
+    from internals.tensor.tensor import Tensor
+
+next_order = itertools.count().__next__
+
+
+class Mode(threading.local):
+    recording = True
+
+
+mode = Mode()
+
+
+class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
+    """Nothing done inside is recorded; as a context manager or a decorator. Each thread has its own setting."""
+
+    _recording = False
+
+    def __enter__(self) -> None:
+        self._before = mode.recording
+        mode.recording = self._recording
+
+    def __exit__(self, *_: object) -> None:
+        mode.recording = self._before
+
+    def _recreate_cm(self) -> no_grad:
+        # A decorated function may call itself; each call needs its own memory of what was set before.
+        return type(self)()
+
+
+class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
+    """Record again inside a `no_grad` block."""
+
+    _recording = True
+
+
+def is_recording() -> bool:
+    """Whether operations of this thread are being recorded."""
+    return mode.recording
+
+
+class Storage:
+    """What all Tensors on one piece of memory share: how often it was written to, and which of them are alive."""
+
+    __slots__ = ("tensors", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.tensors: list[weakref.ref[Tensor]] = []
+
+
+class Leaf:
+    """The end of the tape: a Tensor that a gradient was asked for. Holds the gradient."""
+
+    __slots__ = ("__weakref__", "dtype", "grad", "shape")
+
+    inputs: tuple[()] = ()
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.grad: Tensor | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    size = Spec.size
+
+    def __repr__(self) -> str:
+        return f"<leaf {Spec(self.shape, self.dtype)}>"
+
+
+class Node:
+    """One entry of the tape: an operation that was run.
+
+    Attributes
+    ----------
+    op : Op
+    inputs : tuple of (Node, Leaf or None)
+        Where each input came from; None for an input that needs no gradient.
+    saved : tuple
+        For each input the Tensor, if the rule reads its value, else something that has its shape and dtype.
+    guards : tuple of (Storage, int)
+        The version of each saved value when it was saved.
+    out : array or None
+        The result, if the rule reads it. The bare array: the Tensor would keep this node alive in a circle.
+    attrs : dict or None
+    order : int
+        Counts up over all nodes, so a node's order is above that of everything it was made from.
+    shape, dtype
+        Of the result.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attrs",
+        "dtype",
+        "guards",
+        "inputs",
+        "op",
+        "order",
+        "out",
+        "retained",
+        "saved",
+        "shape",
+    )
+
+    op: Op
+    inputs: tuple[Node | Leaf | None, ...]
+    saved: tuple[Any, ...] | None
+    guards: tuple[tuple[Storage, int], ...]
+    out: Array
+    attrs: dict[str, Any] | None
+    order: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    retained: Leaf | None
+
+    ndim = Leaf.ndim
+    size = Spec.size
+
+    def __repr__(self) -> str:
+        return f"<node {self.order}: {self.op.name} -> {Spec(self.shape, self.dtype)}>"
+
+
+ReversePass = Callable[..., None]
+"""``reverse_pass(tensor, gradient, retain_graph=..., create_graph=...)``."""
+
+_reverse_passes: list[ReversePass] = []
+
+
+def install_reverse_pass(run: ReversePass) -> None:
+    """Say who walks the tape for `Tensor.backward`: `internals.autodiff` does so when it is imported."""
+    _reverse_passes[:] = [run]
+
+
+def reverse_pass() -> ReversePass:
+    """What `Tensor.backward` runs."""
+    if not _reverse_passes:
+        raise RuntimeError("backward: nothing walks the tape yet; import internals.autodiff.")
+    return _reverse_passes[0]

@@ -1,0 +1,485 @@
+"""The Tensor: a bare array plus, if a gradient may be asked of it, the tape entry that made it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from internals import ops
+from internals.device import Array, Device, DeviceError, device, device_of, move
+from internals.ops.spec import DEFAULT_FLOAT, Spec
+from internals.ops.table import is_array
+from internals.tensor import eager
+from internals.tensor.node import Leaf, Node, Storage, reverse_pass
+
+
+class Tensor:
+    """An n-dimensional array on a device, which can be differentiated.
+
+    Parameters
+    ----------
+    data : array-like
+        Nested sequences, a number, a NumPy array or another Tensor; copied. Python floats become float32, integers
+        int64; arrays keep their dtype.
+    dtype : dtype, optional
+    device : str or Device, optional
+        ``"cpu"`` unless `data` is on a device already.
+    requires_grad : bool
+        Whether a backward pass is to leave a gradient in `grad`.
+
+    Raises
+    ------
+    TypeError
+        `data` is ragged or not numeric, or a gradient is asked of an integer or boolean tensor.
+    """
+
+    __slots__ = ("__weakref__", "_storage", "data", "node")
+    __array_ufunc__ = None  # so that array + Tensor asks the Tensor
+
+    data: Array
+    node: Node | Leaf | None
+    _storage: Storage | None
+
+    def __init__(
+        self, data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
+    ) -> None:
+        if isinstance(data, Tensor):
+            data = data.data
+        if is_array(data):
+            array = data.copy() if dtype is None else data.astype(dtype)
+            array = np.asarray(array) if isinstance(array, np.generic) else array
+        else:
+            array = _array_of(data, dtype)
+        if device is not None:
+            array = move(array, device)
+        if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+            raise TypeError(
+                f"Tensor: dtype {array.dtype} is not supported; expected booleans, integers or floating numbers."
+            )
+        self.data, self.node, self._storage = array, None, None
+        if requires_grad:
+            self.requires_grad = True
+
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one entry to the next along each axis."""
+        return self.data.strides
+
+    @property
+    def device(self) -> Device:
+        return device_of(self.data)
+
+    @property
+    def storage(self) -> Storage:
+        """What is shared by all Tensors on this memory."""
+        if self._storage is None:
+            self._storage = Storage()
+        return self._storage
+
+    @property
+    def version(self) -> int:
+        """How often this memory was written to in place."""
+        return self._storage.version if self._storage else 0
+
+    # Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if type(self.node) is Node:
+            if not value:
+                raise RuntimeError(
+                    f"requires_grad: this tensor was made by {self.node.op.name}; use detach() for one that is cut off from the tape."
+                )
+        elif not value:
+            self.node = None
+        elif self.node is None:
+            if self.dtype.kind in "biu":
+                raise TypeError(
+                    f"requires_grad: a tensor of dtype {self.dtype} has no gradient; only floating tensors do. Cast it: x.to('float32')."
+                )
+            self.node = Leaf(self.data.shape, self.data.dtype)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
+        return type(self.node) is not Node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward passes have summed up here; None before the first."""
+        if type(self.node) is Leaf:
+            return self.node.grad
+        return self.node.retained.grad if type(self.node) is Node and self.node.retained else None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if type(self.node) is not Leaf:
+            raise RuntimeError(
+                "grad: only a leaf that requires a gradient can be given one; see requires_grad and retain_grad."
+            )
+        if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
+            raise ValueError(
+                f"grad: a gradient of {Spec(value.shape, value.dtype)} does not fit a tensor of {Spec(self.shape, self.dtype)}."
+            )
+        self.node.grad = value
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this tensor too, though it is not a leaf."""
+        if type(self.node) is Node and self.node.retained is None:
+            self.node.retained = Leaf(self.node.shape, self.node.dtype)
+        elif self.node is None:
+            raise RuntimeError("retain_grad: this tensor does not require a gradient.")
+
+    def backward(
+        self, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this tensor by every leaf to the leaf's `grad`.
+
+        Parameters
+        ----------
+        gradient : Tensor, same shape and dtype, optional
+            The cotangent to start from; 1 for a tensor of one entry.
+        retain_graph : bool
+            Keep the tape for another backward pass; it is freed as it is used otherwise.
+        create_graph : bool
+            Record the backward pass itself, so that gradients can be differentiated. Implies `retain_graph`.
+
+        Raises
+        ------
+        RuntimeError
+            Nothing to differentiate, the tape was used already, or a saved value was changed in place since.
+        """
+        reverse_pass()(self, gradient, retain_graph=retain_graph or create_graph, create_graph=create_graph)
+
+    def detach(self) -> Tensor:
+        """The same memory, cut off from the tape."""
+        return eager.alias(self)
+
+    # Out of the framework
+
+    def numpy(self) -> np.ndarray:
+        """The memory of a cpu tensor as a NumPy array, shared.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor requires a gradient, which NumPy could not follow.
+        DeviceError
+            It is not on the cpu.
+        """
+        if self.node is not None:
+            raise RuntimeError(
+                "numpy: this tensor requires a gradient, which NumPy can't follow. Use detach().numpy()."
+            )
+        if not isinstance(self.data, np.ndarray):
+            raise DeviceError(f"numpy: this tensor is on {self.device}. Copy it first: x.to('cpu').")
+        return self.data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if copy is False and dtype is not None and array.dtype != dtype:
+            raise ValueError(f"array: {array.dtype} can't become {np.dtype(dtype)} without a copy.")
+        return np.array(array, dtype=dtype, copy=True if copy else None)
+
+    def item(self) -> bool | int | float:
+        """The only entry as a Python number.
+
+        Raises
+        ------
+        ValueError
+            The tensor has more than one entry, or none.
+        """
+        if self.size != 1:
+            raise ValueError(
+                f"item: a tensor of shape {self.shape} has {self.size} entries; only one of one entry is a number."
+            )
+        return device_of(self.data).to_host(self.data).item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return device_of(self.data).to_host(self.data).tolist()
+
+    def to(self, target: Any) -> Tensor:
+        """This tensor on another device, or in another dtype; itself if it is there already. Differentiable.
+
+        Parameters
+        ----------
+        target : str, Device or dtype
+            ``"sim:0"``, ``"cpu"``, ``"float64"``, ``numpy.float16``, ...
+        """
+        if isinstance(target, Device) or isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "sim"):
+            there = device(target)
+            return self if there is self.device else eager.transfer(self, device=there.name, source=self.device.name)
+        return self if self.dtype == np.dtype(target) else ops.cast(self, dtype=np.dtype(target))
+
+    def cpu(self) -> Tensor:
+        return self.to("cpu")
+
+    def clone(self) -> Tensor:
+        """A copy with memory of its own; differentiable."""
+        return ops.clone(self)
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len: a 0-d tensor has no length.")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.ndim == 0:
+            raise TypeError("iteration: a 0-d tensor can't be iterated over; use item().")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"truth: a tensor of shape {self.shape} is neither true nor false; use any() or all().")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"index: only an integer tensor can be an index, got {self.dtype}.")
+        return int(self.item())
+
+    __hash__ = object.__hash__  # by identity: == is element-wise
+
+    def __repr__(self) -> str:
+        array = device_of(self.data).to_host(self.data)
+        prefix = "Tensor("
+        text = np.array2string(array, separator=", ", prefix=prefix, precision=4, suppress_small=False, threshold=200)
+        parts = [text]
+        if array.dtype not in (DEFAULT_FLOAT, np.dtype(np.int64), np.dtype(bool)) or array.size == 0:
+            parts.append(f"dtype={array.dtype}")
+        if array.size == 0:
+            parts.append(f"shape={array.shape}")
+        if not isinstance(self.data, np.ndarray):
+            parts.append(f"device={self.device.name!r}")
+        if self.node is not None:
+            parts.append("requires_grad=True" if type(self.node) is Leaf else f"op={self.node.op.name}")
+        return f"{prefix}{', '.join(parts)})"
+
+    # Indexing
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return ops.getitem(self, key=eager.plain_key(key, self))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        eager.write_in_place(self, ops.index_put, eager.as_operand(value, self), key=eager.plain_key(key, self))
+
+    # Shapes
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+        """The axes in reverse order."""
+        return ops.transpose(self)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return ops.reshape(self, shape=_unpacked(shape))
+
+    def permute(self, *axes: Any) -> Tensor:
+        """The axes in the given order; negative ones count from the back."""
+        return ops.transpose(self, axes=_unpacked(axes))
+
+    transpose = permute
+
+    def swapaxes(self, a: int, b: int) -> Tensor:
+        return ops.swapaxes(self, a, b)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
+        return ops.squeeze(self, axis=axis)
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        return ops.expand_dims(self, axis=axis)
+
+    def broadcast_to(self, *shape: Any) -> Tensor:
+        return ops.broadcast_to(self, shape=_unpacked(shape))
+
+    def flatten(self) -> Tensor:
+        return ops.reshape(self, shape=(-1,))
+
+    # Reductions and element-wise functions
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.min(self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return ops.prod(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return ops.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return ops.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return ops.all(self, axis=axis, keepdims=keepdims)
+
+    def clip(self, low: float | None = None, high: float | None = None) -> Tensor:
+        return ops.clip(self, low=low, high=high)
+
+    def softmax(self, axis: int = -1) -> Tensor:
+        return ops.softmax(self, axis=axis)
+
+    def log_softmax(self, axis: int = -1) -> Tensor:
+        return ops.log_softmax(self, axis=axis)
+
+    def exp(self) -> Tensor:
+        return ops.exp(self)
+
+    def log(self) -> Tensor:
+        return ops.log(self)
+
+    def sqrt(self) -> Tensor:
+        return ops.sqrt(self)
+
+    def tanh(self) -> Tensor:
+        return ops.tanh(self)
+
+    def sigmoid(self) -> Tensor:
+        return ops.sigmoid(self)
+
+    def relu(self) -> Tensor:
+        return ops.relu(self)
+
+    def __neg__(self) -> Tensor:
+        return ops.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return ops.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return ops.logical_not(self)
+
+    # Binary operators: one line each, and short, since this is the path every small operation takes
+
+    def __add__(self, other: Any) -> Tensor:
+        return eager.binary(_ADD, self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return eager.binary(_ADD, other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return eager.binary(_SUB, self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return eager.binary(_SUB, other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return eager.binary(_MUL, self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return eager.binary(_MUL, other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return eager.binary(ops.div, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return eager.binary(ops.div, other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return eager.binary(ops.pow, self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return eager.binary(ops.pow, other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return eager.binary(ops.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return eager.binary(ops.matmul, other, self)
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]  # element-wise, as every array library has it
+        return eager.binary(ops.equal, self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return eager.binary(ops.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return eager.binary(ops.less, self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return eager.binary(ops.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return eager.binary(ops.greater, self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return eager.binary(ops.greater_equal, self, other)
+
+    def __and__(self, other: Any) -> Tensor:
+        return eager.binary(ops.logical_and, self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return eager.binary(ops.logical_or, self, other)
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return eager.write_in_place(self, ops.add, other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return eager.write_in_place(self, ops.sub, other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return eager.write_in_place(self, ops.mul, other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return eager.write_in_place(self, ops.div, other)
+
+
+_ADD, _SUB, _MUL = ops.add, ops.sub, ops.mul
+
+
+def _unpacked(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
+
+
+def _array_of(data: Any, dtype: Any) -> np.ndarray:
+    if isinstance(data, list | tuple) and data and any(isinstance(item, Tensor) for item in data):
+        data = [item.tolist() if isinstance(item, Tensor) else item for item in data]
+    try:
+        array = np.array(data, dtype=dtype)
+    except ValueError as error:
+        raise TypeError(f"Tensor: the data has no regular shape ({error}).") from None
+    if dtype is None and array.dtype == np.float64:
+        array = array.astype(DEFAULT_FLOAT)
+    return array
