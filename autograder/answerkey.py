@@ -1,16 +1,18 @@
-"""The cases of a lab with their answers, from oracles that agree; drawn and asked in the background, shared by a batch."""
+"""A lab's cases with their answers, from oracles that agree; drawn and asked in the background, shared by a batch."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from autograder import generate
 from autograder.compare import compare
-from autograder.oracles import Answer, Oracle, OracleError
+from autograder.oracles import Answer, Oracle, OracleError, RuntimeUnsafe
 from autograder.spec import Inputs, Lab, Task
 
 
@@ -100,41 +102,66 @@ class AnswerKey:
         replies = {name: self.oracles[name].answer(self.lab, task, [inputs]) for name in task.oracles}
         return settle(task, [inputs], replies)[0].want
 
+    # Plain daemon threads: a command that ends early, because a file cannot be graded, must not wait for them.
+
     def _prepare(self) -> None:
-        with ThreadPoolExecutor(max_workers=len(self.oracles) + len(self.tasks)) as pool:
-            for name in sorted(self.oracles, key="torch tensorflow".find, reverse=True):
-                pool.submit(self._launch, name)
-            lanes = {name: threading.Lock() for name in self.oracles}
-            for task in self.tasks:
-                try:
-                    drawn = generate.draw(task, self.seed)
-                except Exception as error:  # noqa: BLE001  a spec's own code
-                    self._cases[task.name].set_exception(
-                        OracleError(f"{task.name}: its cases cannot be drawn: {type(error).__name__}: {error}")
-                    )
-                    continue
-                asked = {name: pool.submit(self._ask, name, lanes[name], task, drawn) for name in task.oracles}
-                pool.submit(self._settle, task, drawn, asked)
+        queues: dict[str, SimpleQueue[_Asking | None]] = {name: SimpleQueue() for name in self.oracles}
+        for name, queue in queues.items():
+            threading.Thread(target=self._serve, args=(name, queue), daemon=True).start()
+        for task in self.tasks:
+            try:
+                asking = _Asking(task, generate.draw(task, self.seed))
+            except Exception as error:  # noqa: BLE001  a spec's own code; becomes `ungraded`, never the learner's fault
+                fault = OracleError(f"the cases of {task.name} cannot be drawn: {type(error).__name__}: {error}")
+                self._cases[task.name].set_exception(fault)
+                continue
+            for name in task.oracles:
+                queues[name].put(asking)
+        for queue in queues.values():
+            queue.put(None)
 
-    def _launch(self, name: str) -> None:
-        try:
+    def _serve(self, name: str, queue: SimpleQueue[_Asking | None]) -> None:
+        with contextlib.suppress(
+            OracleError, RuntimeUnsafe, OSError
+        ):  # asking says the same, to the task that needs it
             self.oracles[name].launch()
-        except (OracleError, OSError, RuntimeError):
-            # Asking it will say the same, to the task that needs it.
-            return
+        while (asking := queue.get()) is not None:
+            try:
+                reply: list[Answer] | Exception = self.oracles[name].answer(self.lab, asking.task, asking.drawn)
+            except Exception as error:  # noqa: BLE001  it is handed on to the task
+                reply = error
+            if asking.add(name, reply):
+                self._settle(asking)
 
-    def _ask(self, name: str, lane: threading.Lock, task: Task, drawn: list[Inputs]) -> list[Answer]:
-        with lane:
-            return self.oracles[name].answer(self.lab, task, drawn)
-
-    def _settle(self, task: Task, drawn: list[Inputs], asked: dict[str, Future[list[Answer]]]) -> None:
+    def _settle(self, asking: _Asking) -> None:
+        future = self._cases[asking.task.name]
         try:
-            self._cases[task.name].set_result(
-                settle(task, drawn, {name: future.result() for name, future in asked.items()})
-            )
-        except Exception as error:  # noqa: BLE001  it is handed on
-            fault = error if isinstance(error, OracleError) else OracleError(f"{type(error).__name__}: {error}")
-            self._cases[task.name].set_exception(fault)
+            future.set_result(settle(asking.task, asking.drawn, asking.answers()))
+        except OracleError as error:
+            future.set_exception(error)
+        except Exception as error:  # noqa: BLE001  a spec's judge, or a way to fail nobody thought of; `ungraded` as well
+            future.set_exception(OracleError(f"{type(error).__name__}: {error}"))
+
+
+class _Asking:
+    """One task's cases on their way through the oracles."""
+
+    def __init__(self, task: Task, drawn: list[Inputs]) -> None:
+        self.task, self.drawn = task, drawn
+        self._replies: dict[str, list[Answer] | Exception] = {}
+        self._lock = threading.Lock()
+
+    def add(self, name: str, reply: list[Answer] | Exception) -> bool:
+        """Keep a reply; whether it was the last one that lacked."""
+        with self._lock:
+            self._replies[name] = reply
+            return len(self._replies) == len(self.task.oracles)
+
+    def answers(self) -> dict[str, list[Answer]]:
+        for reply in self._replies.values():
+            if isinstance(reply, Exception):
+                raise reply
+        return {name: reply for name, reply in self._replies.items() if isinstance(reply, list)}
 
 
 def settle(task: Task, drawn: Sequence[Inputs], replies: Mapping[str, list[Answer]]) -> list[Case]:

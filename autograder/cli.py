@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 
 FULL, NOT_FULL, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
-_plain = {"rich_markup_mode": None, "add_completion": False, "pretty_exceptions_enable": False, "no_args_is_help": True}
-app = typer.Typer(**_plain, help="Grade labs against PyTorch and TensorFlow, and explain what is wrong.")
-oracles_app = typer.Typer(**_plain, help="The long-lived framework processes that know the right answers.")
-gradebook_app = typer.Typer(**_plain, help="Submissions and grades.")
+
+def commands(words: str) -> typer.Typer:
+    """A set of commands without Rich, which takes longer to import than the help takes to print."""
+    return typer.Typer(
+        help=words, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True
+    )
+
+
+app = commands("Grade labs against PyTorch and TensorFlow, and explain what is wrong.")
+oracles_app = commands("The long-lived framework processes that know the right answers.")
+gradebook_app = commands("Submissions and grades.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
 
@@ -228,7 +235,7 @@ def export(
 
 def start_oracles() -> None:
     """As early as a command knows that it will grade; returns at once."""
-    from autograder.oracles.launch import launch_all
+    from autograder.oracles.starting import launch_all
 
     launch_all()
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from autograder.spec import FLOAT32, FLOAT64, Tolerance
 
-Kind = Literal["none", "container", "length", "keys", "scalar", "array", "type", "dtype", "shape", "nan", "inf", "value"]
+Kind = Literal[
+    "none", "container", "length", "keys", "scalar", "array", "type", "dtype", "shape", "nan", "inf", "value"
+]
 """none: None came. container: list for tuple and the like. length, keys: of a container. scalar: a Python number for an
-array. array: an array for something else. type: any other type. dtype, shape: of an array. nan, inf: in other places, or
-infinities of the wrong sign. value: numbers, strings or flags that differ."""
+array. array: an array for something else. type: any other type. dtype, shape: of an array. nan, inf: elsewhere, or
+of the wrong sign. value: numbers, strings or flags that differ."""
 
 FLOAT16 = Tolerance(relative=5e-3, absolute=1e-3)
 BY_DTYPE = {"float16": FLOAT16, "float32": FLOAT32, "complex64": FLOAT32}
@@ -96,7 +98,9 @@ def _compare_mappings(got: Any, want: Any, tolerance: Tolerance | None, where: s
 
 
 def _compare_plain(got: Any, want: Any, tolerance: Tolerance | None, where: str) -> Iterator[Mismatch]:
-    if isinstance(got, np.generic) or (isinstance(got, np.ndarray) and got.ndim == 0 and not isinstance(want, (str, bytes))):
+    if isinstance(got, np.generic) or (
+        isinstance(got, np.ndarray) and got.ndim == 0 and not isinstance(want, (str, bytes))
+    ):
         got = got.item()
     if isinstance(want, float) and type(got) is float:
         yield from _compare_values(np.float64(got), np.float64(want), tolerance or FLOAT64, where)
@@ -107,9 +111,17 @@ def _compare_plain(got: Any, want: Any, tolerance: Tolerance | None, where: str)
         yield Mismatch("value", where, f"{place(where)} is {short(got)}; expected {short(want)}.", want, got)
 
 
-def _compare_arrays(got: Any, want: np.ndarray | np.generic, tolerance: Tolerance | None, where: str) -> Iterator[Mismatch]:
+def _compare_arrays(
+    got: Any, want: np.ndarray | np.generic, tolerance: Tolerance | None, where: str
+) -> Iterator[Mismatch]:
     if not isinstance(got, (np.ndarray, np.generic)):
-        kind: Kind = "scalar" if isinstance(got, (bool, int, float)) else "container" if isinstance(got, (list, tuple, dict)) else "type"
+        kind: Kind = (
+            "scalar"
+            if isinstance(got, (bool, int, float))
+            else "container"
+            if isinstance(got, (list, tuple, dict))
+            else "type"
+        )
         yield Mismatch(kind, where, f"{place(where)} is {describe(got)}; expected {describe(want)}.", want, got)
         return
     if got.dtype != want.dtype:
@@ -122,7 +134,9 @@ def _compare_arrays(got: Any, want: np.ndarray | np.generic, tolerance: Toleranc
         yield Mismatch("value", where, f"{place(where)} has other entries than expected.", want, got)
 
 
-def _compare_values(got: Any, want: Any, tolerance: Tolerance, where: str, *, scaled: bool = False) -> Iterator[Mismatch]:
+def _compare_values(
+    got: Any, want: Any, tolerance: Tolerance, where: str, *, scaled: bool = False
+) -> Iterator[Mismatch]:
     """Numbers of one shape, entry by entry."""
     one, other = np.asarray(got), np.asarray(want)
     if one.size == 0:

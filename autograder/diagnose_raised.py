@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 
 def diagnose_raised(kind: str, message: str, hints: Mapping[str, str] | None = None) -> list[str]:
-    """What an exception of type `kind` with this message usually means; the spec's hint is appended where it has one."""
+    """What an exception of this type and message usually means, with the spec's hint where it has one."""
     found = []
     for name, look in RAISED.items():
         sentence = look((kind, message))
@@ -38,7 +38,9 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
     "read_only": said(
         "ValueError",
         pattern="read-only",
-        sentence="It writes into an array it was only given to read. Work on a copy, or use x = x + y in place of x += y.",
+        sentence=(
+            "It writes into an array it was only given to read. Work on a copy, or use x = x + y in place of x += y."
+        ),
     ),
     "in_place_shape": said(
         "ValueError",

@@ -29,7 +29,7 @@ class Evidence:
     mismatches : list of Mismatch
         From `compare`; the first one is looked at closest.
     ask : callable, optional
-        ``ask(inputs) -> want`` for other inputs: what the oracles would say if, for instance, the cotangent were all ones.
+        ``ask(inputs) -> want`` for other inputs: what the oracles would say if, say, the cotangent were all ones.
     changed, aliased : sequences of str
         Inputs that the call changed in place, or returned as its result.
     """
@@ -80,7 +80,7 @@ class Evidence:
         return got.shape == want.shape and not compare(got.astype(want.dtype), want, self.tolerance)
 
     def instead(self, label: str, **changed: Any) -> Any:
-        """The oracles' answer, at the place of the first mismatch, had the inputs been others; None if there is none."""
+        """The oracles' answer to other inputs, at the place of the first mismatch; None if there is none."""
         if self.ask is None:
             return None
         if label not in self._asked:
@@ -125,3 +125,13 @@ def summed_to(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
         axis for axis in range(value.ndim) if axis < lead or (shape[axis - lead] == 1 and value.shape[axis] != 1)
     )
     return value.sum(axis=axes).reshape(shape)
+
+
+def part(e: Evidence) -> str:
+    """The part of the result that is wrong, as the subject of a sentence."""
+    return f"`result{e.first.where}`" if e.first.where else "The result"
+
+
+def within(e: Evidence) -> str:
+    """The same, inside a sentence."""
+    return f"`result{e.first.where}`" if e.first.where else "the result"

@@ -17,8 +17,12 @@ _drawing = threading.RLock()
 """Hypothesis keeps state of its own; one thread at a time draws."""
 
 
+EMPTY = 6
+"""What `size` takes an empty array for."""
+
+
 class Enough(KeyboardInterrupt):
-    """Raised to end a search: out of time or calls, or nothing to be gained. Hypothesis lets only a KeyboardInterrupt through."""
+    """Ends a search: out of time or calls, or nothing to gain. Hypothesis lets only a KeyboardInterrupt through."""
 
 
 def draw(task: Task, seed: int) -> list[Inputs]:
@@ -78,9 +82,12 @@ def shrink(
 
 
 def size(value: Any) -> float:
-    """How large a case is to a reader: entries, lengths, and whole numbers all count."""
+    """How large a case is to a reader: entries, lengths, and whole numbers all count.
+
+    An empty array counts like one of a few entries: a case with numbers in it says more, where one fails.
+    """
     if isinstance(value, (np.ndarray, np.generic)):
-        return 1 + value.size + value.ndim
+        return 1 + (value.size or EMPTY) + value.ndim
     if isinstance(value, dict):
         return 1 + sum(size(part) for part in value.values())
     if isinstance(value, (list, tuple)):

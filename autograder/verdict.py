@@ -145,16 +145,18 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
         result.counter_example = counter_example(task, first, f"{outcome.type}: {outcome.message}")
         return result
     wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
-    evidence = [evidence_of(key, task, one) for one in wrong]
-    kinds = rank([one for one in evidence if one.mismatches], task.hints)
-    if task.judge is not None:
-        # A judge's own words come first: it knows what is asked.
-        words = [*first.faults[1:3], *where, *(kind.sentence for kind in kinds)]
+    if task.judge is None:
+        kinds = rank([evidence_of(key, task, one) for one in wrong], task.hints)
+        # The case that is shown is one that the first sentence is about.
+        first = wrong[kinds[0].example] if kinds else first
+        words = [kind.sentence for kind in kinds] + where
     else:
-        words = [*(kind.sentence for kind in kinds), *where]
+        # The judge knows what is asked; a general diagnosis would talk past it.
+        words = first.faults[1:3] + where
     message = f"{many} come{'s' if many == 'The case' else ''} out wrong. In the smallest: {first.faults[0]}"
-    result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, list(dict.fromkeys(words)))
-    result.counter_example = counter_example(task, first, literal(outcome.value))
+    result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, words)
+    assert isinstance(first.outcome, Answer)
+    result.counter_example = counter_example(task, first, literal(first.outcome.value))
     return result
 
 
@@ -215,7 +217,7 @@ ADVICE: dict[str, str] = {
     "time": "Look for a loop that never ends, or work that grows with the square of the input.",
     "memory": "Look for a list or an array that grows in a loop, or a broadcast that makes one far too large.",
     "exit": "A function must return its answer; exit() and os._exit() end the whole program.",
-    "signal": "The Python process itself crashed, as native code does when memory is misused; ctypes is a common cause.",
+    "signal": "Python itself crashed, as native code does when memory is misused; ctypes is a common cause.",
     "output": "Remove the print that runs in a loop.",
     "processes": "The lab needs no other processes.",
     "network": "The lab needs no network.",
@@ -229,11 +231,14 @@ def died(task: Task, outcome: Died, one: Tried) -> TaskResult:
     verdict: Verdict = "refused" if outcome.cause in REFUSED else "failed"
     detail = outcome.detail[:1].upper() + outcome.detail[1:]
     result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, f"{detail.rstrip('.')}.")
-    result.diagnosis = [ADVICE[outcome.cause]] if outcome.cause in ADVICE else []
+    result.diagnosis = [words for words in (ADVICE.get(outcome.cause), task.hints.get(outcome.cause)) if words]
     result.counter_example = counter_example(task, one, outcome.detail)
     return result
 
 
 def too_slow(task: Task, tried: list[Tried]) -> TaskResult:
-    message = f"Right so far, but too slow: {len(tried)} cases took {PATIENCE * task.limit:g} s, all that there is for this task."
+    message = (
+        f"Right so far, but too slow: {len(tried)} cases took {PATIENCE * task.limit:g} s, all that there is for "
+        "this task."
+    )
     return TaskResult(task.name, task.title, 0.0, task.points, "failed", "time", message, [ADVICE["time"]])

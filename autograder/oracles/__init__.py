@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from autograder.oracles.launch import FRAMEWORKS, OracleError, launch, launch_all
 from autograder.oracles.runtime import RuntimeUnsafe, directory
+from autograder.oracles.starting import FRAMEWORKS, OracleError, launch, launch_all
 
 _FROM_CLIENT = ("Answer", "Oracle", "running", "stop")
 

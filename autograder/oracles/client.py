@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder import frames
 from autograder.oracles import runtime
-from autograder.oracles.launch import FRAMEWORKS, OracleError, is_locked, launch, reap, socket_path
+from autograder.oracles.starting import FRAMEWORKS, OracleError, is_locked, launch, reap, socket_path
 from autograder.spec import Inputs, Lab, Task
 
 Progress = Callable[[str], None]

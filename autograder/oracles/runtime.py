@@ -29,7 +29,7 @@ def user_id() -> int:
 def directory() -> Path:
     """The private directory of this user's sockets; made when it isn't there.
 
-    ``$AUTOGRADER_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/autograder``, else ``autograder-<uid>`` in the temporary directory.
+    ``$AUTOGRADER_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/autograder``, else ``autograder-<uid>`` among temporary files.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def directory() -> Path:
 
 @cache
 def code_version() -> str:
-    """A digest of the code an oracle process runs, apart from the specs: when it changes, old processes are replaced."""
+    """A digest of the code an oracle process runs, without the specs: when it changes, old processes are replaced."""
     digest = hashlib.sha256()
     for path in [*sorted((PACKAGE / "oracles").glob("*.py")), PACKAGE / "frames.py", PACKAGE / "spec.py"]:
         digest.update(path.read_bytes())
@@ -69,7 +69,7 @@ def code_version() -> str:
 
 
 def source_stamp() -> str:
-    """A digest of the names, sizes and times of what specs are made of: when it changes, an oracle imports them afresh."""
+    """A digest of what specs are made of (names, sizes, times): when it changes, an oracle imports them afresh."""
     digest = hashlib.sha256()
     for root in (PACKAGE / "specs", PACKAGE / "drivers", PACKAGE.parent / "internals"):
         for folder, folders, files in os.walk(root):
@@ -90,6 +90,6 @@ def peer(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def same_user(connection: socket.socket) -> bool:
-    """Whether the other end is this user. Where the system can't tell, the directory's mode has already kept others out."""
+    """Whether the other end is this user. Where the system can't tell, the directory's mode has kept others out."""
     found = peer(connection)
     return found is None or found[1] == user_id()

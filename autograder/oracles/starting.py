@@ -33,7 +33,7 @@ def launch(framework: str) -> bool:
     if importlib.util.find_spec(framework) is None:
         raise OracleError(f"{framework} is not installed in {sys.prefix}. Run: pip install -e '.[frameworks]'")
     home = runtime.directory()
-    # The child inherits the lock and holds it while it lives, so a lock can't go stale and two starters can't start two.
+    # The child inherits the lock and holds it while it lives: no lock goes stale, and two starters can't start two.
     with open(home / f"{framework}.lock", "a+b") as lock, open(home / f"{framework}.log", "ab") as log:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
