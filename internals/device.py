@@ -205,7 +205,7 @@ class SimArray:
         return None if self._memory.base is None else SimArray(self._memory.base, self.device, self._block)
 
     @property
-    def T(self) -> SimArray:  # noqa: N802 - NumPy's name
+    def T(self) -> SimArray:
         return self._view(self._memory.T)
 
     def _view(self, memory: np.ndarray) -> SimArray:
@@ -252,8 +252,8 @@ class SimArray:
     __neg__, __invert__ = _operator(np.negative), _operator(np.invert)
     __and__, __or__ = _operator(np.bitwise_and), _operator(np.bitwise_or)
     __lt__, __le__, __gt__, __ge__ = (_operator(f) for f in (np.less, np.less_equal, np.greater, np.greater_equal))
-    __eq__ = _operator(np.equal)  # type: ignore[assignment]  # element-wise, as every array library has it
-    __ne__ = _operator(np.not_equal)  # type: ignore[assignment]
+    __eq__ = _operator(np.equal)
+    __ne__ = _operator(np.not_equal)
     __hash__ = None  # type: ignore[assignment]  # as NumPy: element-wise equality can't hash
 
 
@@ -298,7 +298,8 @@ class SimModule:
         if isinstance(value, SimArray):
             if value.device is not self._device:
                 raise DeviceError(
-                    f"{name}: arrays on {self._device.name} and {value.device.name} can't be mixed. Move one to the other's device first."
+                    f"{name}: arrays on {self._device.name} and {value.device.name} can't be mixed. Move one to the "
+                    f"other's device first."
                 )
             operands.append(value)
             return value._memory
@@ -306,7 +307,8 @@ class SimModule:
             return type(value)([self._read(item, name, operands) for item in value])
         if isinstance(value, np.ndarray):
             raise DeviceError(
-                f"{name}: a NumPy array of shape {value.shape} met an array on {self._device.name}. Copy it there first: device.from_host(array)."
+                f"{name}: a NumPy array of shape {value.shape} met an array on {self._device.name}. Copy it there "
+                f"first: device.from_host(array)."
             )
         if isinstance(value, _HOST_ALLOWED) or callable(value):
             return value

@@ -103,13 +103,15 @@ def grad(
 def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
     if tensor.node is None:
         raise RuntimeError(
-            "backward: this tensor does not require a gradient: none of its inputs does, it was made under no_grad, or by an operation "
+            "backward: this tensor does not require a gradient: none of its inputs does, it was made under no_grad, "
+            "or by an operation "
             "that has no derivative. Set requires_grad=True on what you differentiate by, before computing."
         )
     if gradient is None:
         if tensor.size != 1:
             raise RuntimeError(
-                f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the gradient to start from."
+                f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the "
+                f"gradient to start from."
             )
         xp = device_of(tensor.data).xp
         return wrap(xp.ones_like(tensor.data))
@@ -117,11 +119,13 @@ def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
         gradient = Tensor(gradient, dtype=tensor.dtype, device=tensor.device)
     if gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
         raise ValueError(
-            f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, but the tensor {Spec(tensor.shape, tensor.dtype)}; they must agree."
+            f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, "
+            f"but the tensor {Spec(tensor.shape, tensor.dtype)}; they must agree."
         )
     if gradient.device is not tensor.device:
         raise ValueError(
-            f"backward: the gradient is on {gradient.device}, the tensor on {tensor.device}. Move it: gradient.to('{tensor.device}')."
+            f"backward: the gradient is on {gradient.device}, the tensor on {tensor.device}. Move it: "
+            f"gradient.to('{tensor.device}')."
         )
     return gradient
 
@@ -186,7 +190,8 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
     StaleTape
         A saved value changed since, or the node was used.
     """
-    op, saved, out, edges = node.op, node.saved, node.out, node.inputs
+    op, out, edges = node.op, node.out, node.inputs
+    saved: Sequence[Any] | None = node.saved
     if saved is None:
         raise StaleTape(
             f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. "
@@ -229,8 +234,10 @@ def _changed(node: Node) -> str:
             )
             times = storage.version - version
             return (
-                f"backward: {node.op.name} saved {what} ({Spec(node.shape, node.dtype)} came out), which was changed in place "
-                f"{times} time{'s' * (times != 1)} since. Use an operation that makes a new tensor, or clone() before the change."
+                f"backward: {node.op.name} saved {what} ({Spec(node.shape, node.dtype)} came out), which was changed "
+                f"in place "
+                f"{times} time{'s' * (times != 1)} since. Use an operation that makes a new tensor, or clone() before "
+                f"the change."
             )
     raise AssertionError("no saved value changed")
 
@@ -253,7 +260,8 @@ def _accumulate(found: dict[Leaf, Any]) -> None:
 def _owned(cotangent: Array) -> Array:
     """The cotangent as an array nothing else will write to: itself if no one else holds it, else a copy.
 
-    A rule may hand the same array to several inputs, or a view of it; two gradients on one memory would change together.
+    A rule may hand the same array to several inputs, or a view of it; two gradients on one memory would
+    change together.
     """
     if isinstance(cotangent, np.generic):
         return np.asarray(cotangent)
@@ -304,7 +312,8 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
     def walk(start: dict[Any, Tensor], retain_graph: bool, create_graph: bool) -> dict[Any, Any]:
         if create_graph:
             raise RuntimeError(
-                "swap: a swapped backward pass works on bare arrays and can't be recorded; create_graph needs the one built in."
+                "swap: a swapped backward pass works on bare arrays and can't be recorded; create_graph needs the one "
+                "built in."
             )
         found: dict[Any, Any] = {}
         views: dict[Any, _NodeView] = {}

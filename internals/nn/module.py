@@ -68,8 +68,8 @@ class Linear(Module):
     Parameters
     ----------
     in_features, out_features : int
-        x is (..., in_features), the result (..., out_features). The weight is stored (in_features, out_features); PyTorch stores
-        its transpose.
+        x is (..., in_features), the result (..., out_features). The weight is stored (in_features, out_features);
+        PyTorch stores its transpose.
     bias : bool
     rng : numpy.random.Generator, optional
         Both start uniform within 1/sqrt(in_features), PyTorch's choice (LeCun et al. 1998, §4.6).

@@ -49,6 +49,7 @@ from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add
 from internals.ops.linalg import matmul
 from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax
 from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
+from internals.ops.rules import pull, unbroadcast
 from internals.ops.shape import (
     broadcast_to,
     concat,
@@ -61,7 +62,6 @@ from internals.ops.shape import (
     swapaxes,
     transpose,
 )
-from internals.ops.rules import pull, unbroadcast
 from internals.ops.spec import Spec, broadcast_shapes, promote
 from internals.ops.table import TABLE, Op, row, style, swap
 

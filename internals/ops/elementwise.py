@@ -56,8 +56,10 @@ pow = elementwise(
         lambda g, out, x, y: g * where((x == 0) & (y >= 0), 0, out * log(x)),
     ),
     saves="out x y",
-    doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0. The derivative by the exponent is 0 where the "
-    "base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; TensorFlow gives 0 there.",
+    doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0. The derivative by the exponent is "
+    "0 where the "
+    "base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; TensorFlow gives "
+    "0 there.",
 )
 
 neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
@@ -115,8 +117,10 @@ sqrt = unary(
     vjp=lambda g, out, x: g / (2 * out),
     saves="out",
     dtypes="float",
-    doc="Square root. The derivative at 0 is infinite and at a negative number NaN, and a zero cotangent does not hide it: "
-    "where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as well: sqrt(where(x > 0, x, 1)).",
+    doc="Square root. The derivative at 0 is infinite and at a negative number NaN, and a zero cotangent does not "
+    "hide it: "
+    "where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as well: "
+    "sqrt(where(x > 0, x, 1)).",
 )
 
 rsqrt = unary(
@@ -178,7 +182,8 @@ maximum = elementwise(
         lambda g, out, x, y: g * ((y > x) + 0.5 * (x == y)),
     ),
     saves="x y",
-    doc="The larger of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to the first.",
+    doc="The larger of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to "
+    "the first.",
 )
 
 minimum = elementwise(
@@ -189,7 +194,8 @@ minimum = elementwise(
         lambda g, out, x, y: g * ((y < x) + 0.5 * (x == y)),
     ),
     saves="x y",
-    doc="The smaller of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to the first.",
+    doc="The smaller of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it "
+    "to the first.",
 )
 
 
@@ -205,7 +211,8 @@ clip = row(
     vjp=lambda g, out, x, low, high: where(inside(x, low, high), g, 0),
     saves="x",
     infer=_clip_infer,
-    doc="x, kept between low and high; either may be None. The derivative is 1 at the bounds themselves, as in PyTorch and TensorFlow.",
+    doc="x, kept between low and high; either may be None. The derivative is 1 at the bounds themselves, as in "
+    "PyTorch and TensorFlow.",
 )
 
 
@@ -219,7 +226,8 @@ def inside(x: Any, low: float | None, high: float | None) -> Any:
 def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     if condition.dtype != np.bool_:
         raise TypeError(
-            f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, y)."
+            f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, "
+            f"y)."
         )
     if x.dtype != y.dtype:
         raise TypeError(f"where: x is {x.dtype} and y {y.dtype}. Cast one to the other's dtype.")
@@ -234,7 +242,8 @@ where = row(
     infer=_where_infer,
     dtypes="branches",
     broadcasts=True,
-    doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is infinite or NaN, so is 0 "
+    doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is "
+    "infinite or NaN, so is 0 "
     "times its derivative (see sqrt).",
 )
 
@@ -263,7 +272,8 @@ cast = row(
     lambda xp, x, dtype: x.astype(dtype),
     vjp=lambda g, out, x, dtype: cast(g, dtype=x.dtype),
     infer=_cast_infer,
-    doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the derivative is lost, "
+    doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the "
+    "derivative is lost, "
     "so the result does not require a gradient.",
 )
 

@@ -21,7 +21,8 @@ def _indexed_shape(name: str, shape: tuple[int, ...], key: Any) -> tuple[int, ..
 
 
 def _host_key(key: Any) -> Any:
-    """The key with arrays of other devices replaced by zeros of their shape: for shapes, only those matter (masks aside)."""
+    """The key with arrays of other devices replaced by zeros of their shape: for shapes, only those matter (masks "
+    "aside)."""
     if isinstance(key, tuple):
         return tuple(_host_key(part) for part in key)
     if isinstance(key, SimArray):
@@ -42,9 +43,10 @@ def describe_key(key: Any) -> str:
 
 
 def is_basic(key: Any) -> bool:
-    """Whether an index is made of integers, slices, None and Ellipsis only, so that it picks no entry twice and gives a view."""
+    """Whether an index is made of integers, slices, None and Ellipsis only, so that it picks no entry twice and "
+    "gives a view."""
     return all(
-        part is None or part is Ellipsis or isinstance(part, int | np.integer | slice) and not isinstance(part, bool)
+        part is None or part is Ellipsis or (isinstance(part, int | np.integer | slice) and not isinstance(part, bool))
         for part in (key if isinstance(key, tuple) else (key,))
     )
 
@@ -102,7 +104,8 @@ def _index_put_infer(x: Spec, value: Spec, *, key: Any) -> Spec:
     target = _indexed_shape("index_put", x.shape, key)
     if broadcast_shapes("index_put", value.shape, target) != target:
         raise ValueError(
-            f"index_put: a value of shape {value.shape} does not fit index {describe_key(key)} of shape {x.shape}, which selects {target}."
+            f"index_put: a value of shape {value.shape} does not fit index {describe_key(key)} of shape {x.shape}, "
+            f"which selects {target}."
         )
     return x
 
@@ -123,7 +126,8 @@ index_put = row(
     infer=_index_put_infer,
     broadcasts=True,
     dtypes="first",
-    doc="A copy of x with `value` at `key`: what x[key] = value means without changing x. The entries replaced get no cotangent.",
+    doc="A copy of x with `value` at `key`: what x[key] = value means without changing x. The entries replaced get no "
+    "cotangent.",
 )
 
 
@@ -149,7 +153,8 @@ gather = row(
     vjp=(lambda g, out, x, index, axis: scatter_add(g, index, axis=axis, size=x.shape[axis]), None),
     saves="index",
     infer=_gather_infer,
-    doc="One entry per position of `index`, taken along an axis: out[i, j] = x[index[i, j], j] for axis 0. As torch.gather, with "
+    doc="One entry per position of `index`, taken along an axis: out[i, j] = x[index[i, j], j] for axis 0. As "
+    "torch.gather, with "
     "equal sizes in the other axes.",
 )
 

@@ -16,7 +16,8 @@ def _matmul_infer(x: Spec, y: Spec) -> Spec:
     inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
     if x.shape[-1] != inner:
         raise ValueError(
-            f"matmul: {x.shape} @ {y.shape}: inner sizes {x.shape[-1]} and {inner} differ. Transpose the weight, or check the layer's in_features."
+            f"matmul: {x.shape} @ {y.shape}: inner sizes {x.shape[-1]} and {inner} differ. Transpose the weight, or "
+            f"check the layer's in_features."
         )
     return Spec((*broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2]), *rows, *columns), x.dtype)
 
@@ -58,6 +59,8 @@ matmul = row(
     infer=_matmul_infer,
     dtypes="promote",
     broadcasts=True,
-    doc="Matrix product over the last two axes, the others broadcast; a 1-D input is a row on the left, a column on the right, and its "
-    "axis goes away (NumPy's and PyTorch's rule; tf.matmul takes no 1-D input, tf.tensordot stands for it in the tests).",
+    doc="Matrix product over the last two axes, the others broadcast; a 1-D input is a row on the left, a column on "
+    "the right, and its "
+    "axis goes away (NumPy's and PyTorch's rule; tf.matmul takes no 1-D input, tf.tensordot stands for it in the "
+    "tests).",
 )

@@ -46,7 +46,8 @@ softmax = row(
     saves="out",
     infer=_softmax_infer("softmax"),
     dtypes="float",
-    doc="exp(x) / sum(exp(x)) along an axis, without overflow. An entry of -inf has probability 0 and derivative 0; if all are -inf the "
+    doc="exp(x) / sum(exp(x)) along an axis, without overflow. An entry of -inf has probability 0 and derivative 0; "
+    "if all are -inf the "
     "result is NaN, as in PyTorch and TensorFlow.",
 )
 
@@ -101,13 +102,10 @@ def _class_axis(logits: Any) -> int:
 def _cross_entropy(xp: Any, logits: Any, target: Any, reduction: str) -> Any:
     axis = _class_axis(logits)
     classes = logits.shape[axis]
-    if (
-        isinstance(target, np.ndarray | np.generic)
-        and target.size
-        and not (0 <= target.min() and target.max() < classes)
-    ):
+    if isinstance(target, np.ndarray | np.generic) and target.size and (target.min() < 0 or target.max() >= classes):
         raise ValueError(
-            f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 to {classes - 1}."
+            f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 "
+            f"to {classes - 1}."
         )
     picked = xp.take_along_axis(_log_softmax(xp, logits, axis), xp.expand_dims(target, axis), axis)
     return _reduce(xp, -xp.squeeze(picked, axis=axis), reduction)
@@ -129,7 +127,8 @@ cross_entropy = row(
     vjp=(_cross_entropy_vjp, None),
     saves="logits target",
     infer=_cross_entropy_infer,
-    doc="-log softmax(logits)[target]; classes along axis 1 (axis 0 of a 1-D input), targets as integers; mean, sum or none. PyTorch's "
+    doc="-log softmax(logits)[target]; classes along axis 1 (axis 0 of a 1-D input), targets as integers; mean, sum "
+    "or none. PyTorch's "
     "layout; TensorFlow's sparse_softmax_cross_entropy_with_logits has classes last and does not reduce.",
 )
 
@@ -154,7 +153,8 @@ mse = row(
     saves="x y",
     infer=_mse_infer,
     dtypes="float",
-    doc="Squared difference; mean, sum or none. Shapes must be equal: PyTorch broadcasts with a warning, a frequent source of silent errors.",
+    doc="Squared difference; mean, sum or none. Shapes must be equal: PyTorch broadcasts with a warning, a frequent "
+    "source of silent errors.",
 )
 
 

@@ -57,7 +57,8 @@ def reduction(
         shape = _reduced(name, x, axis, keepdims)
         if needs_entries and x.size == 0 and count(x.shape, axis) == 0:
             raise ValueError(
-                f"{name}: a tensor of shape {x.shape} has no entries along axis {axis}, and {name} of nothing is not defined."
+                f"{name}: a tensor of shape {x.shape} has no entries along axis {axis}, and {name} of nothing is not "
+                f"defined."
             )
         return Spec(shape, result(x.dtype))
 
@@ -148,7 +149,8 @@ def _prod_vjp(g: Any, out: Any, x: Any, axis: int | None, keepdims: bool) -> Any
 
 
 def _products_of_others_vjp(g: Any, out: Any, x: Any, axis: int) -> Any:
-    # Entry i of the result is the product of all but x[i]; its derivative by x[j] is the product of all but x[i] and x[j].
+    # Entry i of the result is the product of all but x[i]; its derivative by x[j] is the product of all but x[i] and
+    # x[j].
     n = x.shape[axis]
     total = zeros_like(g)
     for i in range(n):
@@ -206,7 +208,8 @@ logsumexp = reduction(
     ),
     saves="out x",
     dtypes="float",
-    doc="log(sum(exp(x))) over axes, without overflow. Where every entry is -inf the result is -inf and the derivative 0.",
+    doc="log(sum(exp(x))) over axes, without overflow. Where every entry is -inf the result is -inf and the "
+    "derivative 0.",
 )
 
 

@@ -1,7 +1,7 @@
 """Applying a row's rules: the bookkeeping that every rule would otherwise repeat, done once for every style.
 
-A rule states the mathematics. Here the cotangent it returns is summed over the axes along which its input was broadcast,
-its shape and dtype are checked, and errors name the op.
+A rule states the mathematics. Here the cotangent it returns is summed over the axes along which its input was
+broadcast, its shape and dtype are checked, and errors name the op.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def pull(
     Parameters
     ----------
     cotangent, out, inputs
-        Of one style: bare arrays, Tensors, graph nodes. Where the row does not save a value, anything with its shape and
-        dtype will do.
+        Of one style: bare arrays, Tensors, graph nodes. Where the row does not save a value, anything with its shape
+        and dtype will do.
     wanted : sequence
         For each input None, or something with the shape and dtype that its cotangent must have.
 

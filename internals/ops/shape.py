@@ -24,7 +24,8 @@ def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     if -1 in sizes:
         if known == 0 or x.size % known:
             raise ValueError(
-                f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}; {known} does not divide them."
+                f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}; {known} does not divide "
+                f"them."
             )
         return Spec(tuple(x.size // known if size == -1 else int(size) for size in sizes), x.dtype)
     if known != x.size:
@@ -73,7 +74,8 @@ def _broadcast_to_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     shape = tuple(shape)
     if len(shape) < x.ndim or broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ValueError(
-            f"broadcast_to: shape {x.shape} can't be stretched to {shape}; only axes of size 1 stretch, and new axes come first."
+            f"broadcast_to: shape {x.shape} can't be stretched to {shape}; only axes of size 1 stretch, and new axes "
+            f"come first."
         )
     return Spec(shape, x.dtype)
 

@@ -53,7 +53,8 @@ def promote(values: Sequence[Any]) -> np.dtype:
 
     The kind decides first (boolean < integer < floating), then the width among values of that kind; Python numbers only
     raise the kind. So int64 with float32 is float32, and float32 with the number 2.5 stays float32: PyTorch's rules,
-    where NumPy would go to float64 in the first case. A 0-d array counts as any array does (NumPy 2; PyTorch lets it yield).
+    where NumPy would go to float64 in the first case. A 0-d array counts as any array does (NumPy 2;
+    PyTorch lets it yield).
     """
     dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
     kinds = [kind_rank(dtype) for dtype in dtypes]
@@ -89,7 +90,8 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
         if len(sizes) > 1:
             raise ValueError(
                 f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: axis {axis} has sizes "
-                f"{' and '.join(map(str, sorted(sizes)))}. Axes are aligned at the right; one of two sizes must be 1, or both equal."
+                f"{' and '.join(map(str, sorted(sizes)))}. Axes are aligned at the right; one of two sizes must be 1, "
+                f"or both equal."
             )
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)

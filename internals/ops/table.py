@@ -26,6 +26,9 @@ from internals.ops.spec import DEFAULT_FLOAT, Spec, dtype_of, kind_rank, promote
 Rule = Callable[..., Any]
 """``rule(cotangent, out, *inputs, **attrs)`` -> the cotangent of one input; a joint rule returns one for each."""
 
+Execution = Callable[["Op", tuple[Any, ...], dict[str, Any]], Any]
+"""``run(op, inputs, attrs)``: how one style executes a row."""
+
 
 class Op:
     """One row of the table.
@@ -83,7 +86,10 @@ class Op:
         self.attrs = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
         self.arity = len(self.inputs)
         self.vjp: Rule | tuple[Rule | None, ...] | None
-        self.vjp = vjp if vjp is None or joint else (tuple(vjp) if isinstance(vjp, Sequence) else (vjp,))
+        if vjp is None or joint:
+            self.vjp = vjp if callable(vjp) else None
+        else:
+            self.vjp = tuple(vjp) if isinstance(vjp, Sequence) else (vjp,)
         self.saves = tuple(saves.split())
         self.saves_out = "out" in self.saves
         self.saves_inputs = tuple(name in self.saves for name in self.inputs)
@@ -105,7 +111,8 @@ class Op:
         inputs, attrs = (
             (args, attrs) if self.plain and len(args) == self.arity and not attrs else self.bind(args, attrs)
         )
-        run, rank = run_on_arrays, 0
+        run: Execution = run_on_arrays
+        rank = 0
         for value in inputs:
             entry = _STYLES.get(type(value))
             if entry is not None and entry[1] > rank:
@@ -119,7 +126,8 @@ class Op:
         if self.variadic:
             if not args or not isinstance(args[0], Sequence):
                 raise TypeError(
-                    f"{self.name}: expected a list or tuple of tensors first, got {_kind(args[0]) if args else 'nothing'}."
+                    f"{self.name}: expected a list or tuple of tensors first, "
+                    f"got {_kind(args[0]) if args else 'nothing'}."
                 )
             inputs, extra = tuple(args[0]), args[1:]
         else:
@@ -180,10 +188,10 @@ class Op:
 TABLE: dict[str, Op] = {}
 """Every row, by name."""
 
-_STYLES: dict[type, tuple[Callable[[Op, tuple[Any, ...], dict[str, Any]], Any], int]] = {}
+_STYLES: dict[type, tuple[Execution, int]] = {}
 
 
-def style(value_type: type, run: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any], *, rank: int) -> None:
+def style(value_type: type, run: Execution, *, rank: int) -> None:
     """Register a style of execution: rows called with a `value_type` are handed to ``run(op, inputs, attrs)``.
 
     Where values of several styles meet in one call, the highest rank runs it: 10 eager, 20 forward mode, 30 graph.

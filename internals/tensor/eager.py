@@ -1,6 +1,7 @@
 """The eager style: compute now, and write down what was done.
 
-This is the path every operation on Tensors takes: bring dtypes together, run the kernel, record if a gradient may be asked.
+This is the path every operation on Tensors takes: bring dtypes together, run the kernel, record if a gradient may be
+asked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from internals import ops
 from internals.device import Array, DeviceError, SimArray, check_one_device, device_of, move
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op, is_array, style
-from internals.tensor.node import Leaf, Node, Storage, mode, next_order
+from internals.tensor.node import Leaf, Node, mode, next_order
 from internals.tensor.tensor import Tensor
 
 _new = object.__new__
@@ -83,7 +84,8 @@ def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exce
 
 
 def binary(op: Op, x: Any, y: Any) -> Tensor:
-    """`run_eagerly` for two inputs and no attributes; the first lines are the short way for two cpu tensors of one dtype."""
+    """`run_eagerly` for two inputs and no attributes; the first lines are the short way for two cpu tensors of one "
+    "dtype."""
     if type(x) is Tensor and type(y) is Tensor:
         a, b = x.data, y.data
         if (
@@ -124,7 +126,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
     node.shape, node.dtype, node.retained = data.shape, data.dtype, None
     node.inputs = edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
     guards = []
-    saved = []
+    saved: list[Any] = []
     keeps = itertools.repeat(bool(op.saves), len(inputs)) if op.variadic else op.saves_inputs
     for value, edge, keep in zip(inputs, edges, keeps, strict=True):
         if keep and type(value) is Tensor:
@@ -146,18 +148,20 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
 def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
     """``target = op(target, other)``, written into the memory that target has."""
     other = as_operand(other, target)
-    differentiable = target.node is not None or type(other) is Tensor and other.node is not None
+    differentiable = target.node is not None or (type(other) is Tensor and other.node is not None)
     if mode.recording and differentiable:
         if type(target.node) is Leaf:
             raise RuntimeError(
-                f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be lost. "
+                f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be "
+                f"lost. "
                 "Use no_grad() for an update, or an operation that makes a new tensor."
             )
         if any(
             other_view() not in (None, target) for other_view in (target._storage.tensors if target._storage else ())
         ):
             raise RuntimeError(
-                f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through it. "
+                f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through "
+                f"it. "
                 "Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
             )
     array = target.data
@@ -175,7 +179,8 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
     result = op(before, other, **attrs)
     if result.shape != target.shape:
         raise ValueError(
-            f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape {target.shape}."
+            f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape "
+            f"{target.shape}."
         )
     if not np.can_cast(result.dtype, target.dtype, "same_kind"):
         raise TypeError(

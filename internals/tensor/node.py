@@ -1,7 +1,7 @@
 """The tape's entries: what was run, on what, and what its rule will need.
 
-Entries point backwards only, so a result keeps its own history alive and nothing else does. Walking them is the business
-of `internals.autodiff`.
+Entries point backwards only, so a result keeps its own history alive and nothing else does. Walking them is the
+business of `internals.autodiff`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mode(threading.local):
 mode = Mode()
 
 
-class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
+class no_grad(ContextDecorator):
     """Nothing done inside is recorded; as a context manager or a decorator. Each thread has its own setting."""
 
     _recording = False
@@ -49,7 +49,7 @@ class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
         return type(self)()
 
 
-class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
+class enable_grad(no_grad):
     """Record again inside a `no_grad` block."""
 
     _recording = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -113,14 +112,16 @@ class Tensor:
         if type(self.node) is Node:
             if not value:
                 raise RuntimeError(
-                    f"requires_grad: this tensor was made by {self.node.op.name}; use detach() for one that is cut off from the tape."
+                    f"requires_grad: this tensor was made by {self.node.op.name}; use detach() for one that is cut "
+                    f"off from the tape."
                 )
         elif not value:
             self.node = None
         elif self.node is None:
             if self.dtype.kind in "biu":
                 raise TypeError(
-                    f"requires_grad: a tensor of dtype {self.dtype} has no gradient; only floating tensors do. Cast it: x.to('float32')."
+                    f"requires_grad: a tensor of dtype {self.dtype} has no gradient; only floating tensors do. Cast "
+                    f"it: x.to('float32')."
                 )
             self.node = Leaf(self.data.shape, self.data.dtype)
 
@@ -144,7 +145,8 @@ class Tensor:
             )
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
             raise ValueError(
-                f"grad: a gradient of {Spec(value.shape, value.dtype)} does not fit a tensor of {Spec(self.shape, self.dtype)}."
+                f"grad: a gradient of {Spec(value.shape, value.dtype)} "
+                f"does not fit a tensor of {Spec(self.shape, self.dtype)}."
             )
         self.node.grad = value
 
@@ -232,7 +234,8 @@ class Tensor:
         target : str, Device or dtype
             ``"sim:0"``, ``"cpu"``, ``"float64"``, ``numpy.float16``, ...
         """
-        if isinstance(target, Device) or isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "sim"):
+        named = isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda", "sim")
+        if named or isinstance(target, Device):
             there = device(target)
             return self if there is self.device else eager.transfer(self, device=there.name, source=self.device.name)
         return self if self.dtype == np.dtype(target) else ops.cast(self, dtype=np.dtype(target))
@@ -284,7 +287,7 @@ class Tensor:
         if not isinstance(self.data, np.ndarray):
             parts.append(f"device={self.device.name!r}")
         if self.node is not None:
-            parts.append("requires_grad=True" if type(self.node) is Leaf else f"op={self.node.op.name}")
+            parts.append(f"op={self.node.op.name}" if isinstance(self.node, Node) else "requires_grad=True")
         return f"{prefix}{', '.join(parts)})"
 
     # Indexing
@@ -298,7 +301,7 @@ class Tensor:
     # Shapes
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - NumPy's name
+    def T(self) -> Tensor:
         """The axes in reverse order."""
         return ops.transpose(self)
 
