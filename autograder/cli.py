@@ -72,6 +72,9 @@ Kind = Annotated[
 ]
 
 
+Gradebook = Annotated[str, typer.Option("--gradebook", metavar="WHERE", help="A file or address; yours, if not given.")]
+
+
 @app.command()
 def check(
     task: Annotated[str, typer.Argument(help="The task's name.")],
@@ -145,20 +148,33 @@ def grade(
 @app.command()
 def release(
     labs: Annotated[list[str] | None, typer.Argument(metavar="[LAB...]", help="Which; all, if none is named.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; say which are out of step.")] = False,
 ) -> None:
     """Write the learners' notebooks from the solutions."""
     from autograder import release as releasing
 
-    raise typer.Exit(releasing.main(labs or []))
+    raise typer.Exit(releasing.main([*(["--check"] if check else []), *(labs or [])]))
 
 
 @app.command()
-def submit(file: Annotated[Path, typer.Argument(metavar="FILE", help="The notebook to hand in.")]) -> None:
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The notebook to hand in.")],
+    lab: LabName = "",
+    gradebook: Gradebook = "",
+) -> None:
     """Hand a notebook in: it is stored, then graded."""
     start_oracles()
-    from autograder import submission
+    from autograder.submission import SubmissionError, submit_file
 
-    raise typer.Exit(submission.main(file))
+    try:
+        submitted = submit_file(file, lab or None, gradebook or None, say=say, progress=progress)
+    except SubmissionError as error:
+        raise Refusal(str(error)) from None
+    progress_done()
+    if submitted.report is None:
+        raise Refusal(f"it is stored, but could not be graded yet: {submitted.reason}")
+    show(submitted.report)
+    raise typer.Exit(FULL if submitted else NOT_FULL)
 
 
 @app.command()
@@ -211,6 +227,7 @@ def status() -> None:
 @gradebook_app.command()
 def export(
     lab: Annotated[str, typer.Option("--lab", help="Only this lab.")] = "",
+    gradebook: Gradebook = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="A CSV file; stdout, if not given.")] = None,
 ) -> None:
     """Write every submission and its marks as CSV."""
@@ -220,7 +237,7 @@ def export(
 
     rows = io.StringIO(newline="")
     try:
-        with open_gradebook() as book:
+        with open_gradebook(gradebook or None) as book:
             export_csv(book, rows, lab=lab or None)
     except GradebookError as error:
         raise Refusal(str(error)) from None

@@ -144,7 +144,8 @@ def not_summed(e: Evidence) -> str | None:
         return None
     got, want = e.pair
     total = summed_to(got, want.shape)
-    if total is not None and got.size > want.size and e.close(total, want):
+    larger = (got.size, got.ndim) > (want.size, want.ndim)
+    if total is not None and larger and e.close(total, want):
         return (
             f"Broadcasting is not undone: {within(e)} still has shape {got.shape}. Sum it over the axes that were "
             f"stretched, down to {want.shape}."

@@ -42,7 +42,7 @@ def wrong_axis(e: Evidence) -> str | None:
     if not isinstance(full, np.ndarray):
         return None
     for length in range(1, full.ndim + 1):
-        for axes in itertools.combinations(range(full.ndim), length):
+        for axes in itertools.combinations((axis for axis in range(full.ndim) if full.shape[axis] > 1), length):
             for keep in (True, False):
                 for name, reduced in (
                     ("summed", full.sum(axis=axes, keepdims=keep)),
