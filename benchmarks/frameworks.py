@@ -1,7 +1,8 @@
 """The same three workloads written in each framework, from the same numbers.
 
-Each class does one training step of a 784-256-10 perceptron (batch 128, float32, plain SGD), one recorded `add` of two
-(3, 4) tensors, and a chain of additions recorded and differentiated. Each is written the way its own documentation does.
+Each class does one training step of a 784-256-10 perceptron (batch 128, float32, plain SGD), one recorded `add` of
+two (3, 4) tensors, and a chain of additions, recorded and differentiated. Each is written the way its own
+documentation does it.
 """
 
 from __future__ import annotations

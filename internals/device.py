@@ -299,7 +299,7 @@ class SimModule:
             if value.device is not self._device:
                 raise DeviceError(
                     f"{name}: arrays on {self._device.name} and {value.device.name} can't be mixed. Move one to the "
-                    f"other's device first."
+                    "other's device first."
                 )
             operands.append(value)
             return value._memory
@@ -308,7 +308,7 @@ class SimModule:
         if isinstance(value, np.ndarray):
             raise DeviceError(
                 f"{name}: a NumPy array of shape {value.shape} met an array on {self._device.name}. Copy it there "
-                f"first: device.from_host(array)."
+                "first: device.from_host(array)."
             )
         if isinstance(value, _HOST_ALLOWED) or callable(value):
             return value

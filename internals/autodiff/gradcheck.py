@@ -72,6 +72,5 @@ def gradcheck(
             worst = np.unravel_index(np.nanargmax(np.where(np.isnan(error), np.inf, error)), error.shape)
             raise GradcheckError(
                 f"gradcheck: input {i}, entry {tuple(map(int, worst))}: the gradient is {got[worst]:.10g}, central "
-                f"differences give "
-                f"{difference[worst]:.10g} (step {step:g})."
+                f"differences give {difference[worst]:.10g} (step {step:g})."
             )

@@ -12,7 +12,7 @@ saved, freeing a node as soon as it was used, and naming the operation in every 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Any
@@ -26,7 +26,7 @@ from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pa
 
 
 class StaleTape(RuntimeError):
-    """A value that a rule needs was changed in place, or the tape was used already."""
+    """A value that a rule needs was changed in place since it was saved, or the tape was used already."""
 
 
 def backward(
@@ -104,14 +104,14 @@ def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
     if tensor.node is None:
         raise RuntimeError(
             "backward: this tensor does not require a gradient: none of its inputs does, it was made under no_grad, "
-            "or by an operation "
-            "that has no derivative. Set requires_grad=True on what you differentiate by, before computing."
+            "or by an operation that has no derivative. Set requires_grad=True on what you differentiate by, before "
+            "computing."
         )
     if gradient is None:
         if tensor.size != 1:
             raise RuntimeError(
                 f"backward: a tensor of shape {tensor.shape} has {tensor.size} entries; reduce it to one, or pass the "
-                f"gradient to start from."
+                "gradient to start from."
             )
         xp = device_of(tensor.data).xp
         return wrap(xp.ones_like(tensor.data))
@@ -119,8 +119,8 @@ def _start(tensor: Tensor, gradient: Tensor | None) -> Tensor:
         gradient = Tensor(gradient, dtype=tensor.dtype, device=tensor.device)
     if gradient.shape != tensor.shape or gradient.dtype != tensor.dtype:
         raise ValueError(
-            f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, "
-            f"but the tensor {Spec(tensor.shape, tensor.dtype)}; they must agree."
+            f"backward: the gradient is {Spec(gradient.shape, gradient.dtype)}, but the tensor "
+            f"{Spec(tensor.shape, tensor.dtype)}; they must agree."
         )
     if gradient.device is not tensor.device:
         raise ValueError(
@@ -140,7 +140,7 @@ def _reverse(
     pending: dict[Any, Any] = {}
     heap: list[tuple[int, Node]] = []
     found: dict[Any, Any] = {}
-
+    useful = None if wanted is None else _leading_to(wanted, start)
     for node, gradient in start.items():
         pending[node] = gradient if create_graph else gradient.data
         if type(node) is Node:
@@ -154,7 +154,10 @@ def _reverse(
             if node.retained is not None:
                 found[node.retained] = cotangent
             edges = node.inputs
-            for edge, piece in zip(edges, pullback(node, cotangent, retain_graph)):  # noqa: B905 - of one length; strict costs
+            if useful is not None:
+                edges = tuple([edge if edge in useful else None for edge in edges])
+            pieces = pullback(node, cotangent, retain_graph, edges)
+            for edge, piece in zip(edges, pieces):  # noqa: B905 - of one length, and this loop is hot
                 if piece is None:
                     continue
                 if edge in pending:
@@ -169,7 +172,25 @@ def _reverse(
     return found
 
 
-def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence[Any]:
+def _leading_to(wanted: set[Any], start: Iterable[Any]) -> set[Any]:
+    """The nodes between `start` and `wanted`: those whose cotangent is asked for, or needed on the way there."""
+    reached: set[Any] = set()
+    stack = list(start)
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in reached:
+            reached.add(node)
+            stack.extend(node.inputs)
+    useful = {node for node in reached if node in wanted}
+    for node in sorted((node for node in reached if type(node) is Node), key=lambda node: node.order):
+        if not useful.isdisjoint(node.inputs):
+            useful.add(node)
+    return useful
+
+
+def pullback(
+    node: Node, cotangent: Any, retain_graph: bool = False, wanted: Sequence[Any] | None = None
+) -> Sequence[Any]:
     """One node's share of the reverse pass: the cotangent of its result in, one for each of its inputs out.
 
     Parameters
@@ -179,6 +200,8 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
         Of the shape and dtype of the node's result. A Tensor has the pass recorded.
     retain_graph : bool
         Keep what the node saved; otherwise it can be used this once.
+    wanted : sequence, optional
+        The node's inputs, with None for those whose cotangent nobody asks for; all of them unless given.
 
     Returns
     -------
@@ -190,56 +213,32 @@ def pullback(node: Node, cotangent: Any, retain_graph: bool = False) -> Sequence
     StaleTape
         A saved value changed since, or the node was used.
     """
-    op, out, edges = node.op, node.out, node.inputs
+    op, out = node.op, node.out
     saved: Sequence[Any] | None = node.saved
     if saved is None:
         raise StaleTape(
-            f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. "
-            "Pass retain_graph=True to the first backward to go over it twice."
+            f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. Pass "
+            "retain_graph=True to the first backward to go over it twice."
         )
-    for storage, version in node.guards:
+    for storage, version, name in node.guards:
         if storage.version != version:
-            raise StaleTape(_changed(node))
+            raise StaleTape(
+                f"backward: {op.name} saved its {name}, which was changed in place {storage.version - version} "
+                "time(s) since. Use an operation that makes a new tensor, or clone() before the change."
+            )
     if type(cotangent) is Tensor:
         if out is not None:
             out = wrap(out)
             out.node = node
     elif op.saves:
         saved = [value.data if type(value) is Tensor else value for value in saved]
-    pieces = pull(op, cotangent, out, saved, node.attrs or _NO_ATTRS, edges)
+    pieces = pull(op, cotangent, out, saved, node.attrs or _NO_ATTRS, node.inputs if wanted is None else wanted)
     if not retain_graph:
         node.saved, node.out, node.guards, node.inputs = None, None, (), ()
     return pieces
 
 
 _NO_ATTRS: dict[str, Any] = {}
-
-
-def _changed(node: Node) -> str:
-    """What to say when a saved value was written to: which one, by how many writes."""
-    names = (
-        [name for name, kept in zip(node.op.inputs, node.op.saves_inputs, strict=False) if kept]
-        if not node.op.variadic
-        else ["input"] * len(node.guards)
-    )
-    values = [value for value in node.saved or () if type(value) is Tensor]
-    for i, (storage, version) in enumerate(node.guards):
-        if storage.version != version:
-            what = (
-                "its result"
-                if node.op.saves_out and i == len(node.guards) - 1
-                else f"its input {names[i]!r}"
-                if len(names) == len(values)
-                else "one of its inputs"
-            )
-            times = storage.version - version
-            return (
-                f"backward: {node.op.name} saved {what} ({Spec(node.shape, node.dtype)} came out), which was changed "
-                f"in place "
-                f"{times} time{'s' * (times != 1)} since. Use an operation that makes a new tensor, or clone() before "
-                f"the change."
-            )
-    raise AssertionError("no saved value changed")
 
 
 def _accumulate(found: dict[Leaf, Any]) -> None:
@@ -333,10 +332,11 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
 class _NodeView:
     """A node as a swapped backward pass sees it."""
 
-    __slots__ = ("_retain", "_views", "of")
+    __slots__ = ("_inputs", "_retain", "_views", "of")
 
     def __init__(self, of: Any, retain: bool, views: dict[Any, _NodeView]) -> None:
         self.of, self._retain, self._views = of, retain, views
+        self._inputs: tuple[_NodeView, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -344,10 +344,14 @@ class _NodeView:
 
     @property
     def inputs(self) -> tuple[_NodeView, ...]:
-        return tuple(_view(edge, self._retain, self._views) for edge in self.of.inputs if edge is not None)
+        if self._inputs is None:
+            edges = [edge for edge in self.of.inputs if edge is not None]
+            self._inputs = tuple(_view(edge, self._retain, self._views) for edge in edges)
+        return self._inputs
 
     def rule(self, cotangent: Any) -> tuple[Any, ...]:
         edges = self.of.inputs
+        _ = self.inputs  # the node forgets them once it is used
         pieces = pullback(self.of, cotangent, self._retain)
         return tuple(piece for edge, piece in zip(edges, pieces, strict=True) if edge is not None)
 

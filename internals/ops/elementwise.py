@@ -35,14 +35,14 @@ add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y
 sub = elementwise("sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), doc="Difference.")
 
 mul = elementwise(
-    "mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves="x y", doc="Product."
+    "mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves=("y", "x"), doc="Product."
 )
 
 div = elementwise(
     "div",
     "true_divide",
     vjp=(lambda g, out, x, y: g / y, lambda g, out, x, y: -g * x / (y * y)),
-    saves="x y",
+    saves=("y", "x y"),
     dtypes="float",
     doc="Quotient. Integers divide to float32, as in PyTorch; NumPy and TensorFlow give float64.",
 )
@@ -55,11 +55,10 @@ pow = elementwise(
         lambda g, out, x, y: where(y == 0, zeros_like(g), g * y * x ** where(y == 0, 1, y - 1)),
         lambda g, out, x, y: g * where((x == 0) & (y >= 0), 0, out * log(x)),
     ),
-    saves="out x y",
+    saves=("x y", "out x y"),
     doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0. The derivative by the exponent is "
-    "0 where the "
-    "base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; TensorFlow gives "
-    "0 there.",
+    "0 where the base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; "
+    "TensorFlow gives 0 there.",
 )
 
 neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
@@ -118,9 +117,8 @@ sqrt = unary(
     saves="out",
     dtypes="float",
     doc="Square root. The derivative at 0 is infinite and at a negative number NaN, and a zero cotangent does not "
-    "hide it: "
-    "where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as well: "
-    "sqrt(where(x > 0, x, 1)).",
+    "hide it: where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as "
+    "well: sqrt(where(x > 0, x, 1)).",
 )
 
 rsqrt = unary(
@@ -227,7 +225,7 @@ def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
     if condition.dtype != np.bool_:
         raise TypeError(
             f"where: the condition must be boolean, got {condition.dtype}. Write it as a comparison: where(c != 0, x, "
-            f"y)."
+            "y)."
         )
     if x.dtype != y.dtype:
         raise TypeError(f"where: x is {x.dtype} and y {y.dtype}. Cast one to the other's dtype.")
@@ -243,8 +241,7 @@ where = row(
     dtypes="branches",
     broadcasts=True,
     doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is "
-    "infinite or NaN, so is 0 "
-    "times its derivative (see sqrt).",
+    "infinite or NaN, so is 0 times its derivative (see sqrt).",
 )
 
 # Comparisons and logic: boolean results, no derivative
@@ -273,8 +270,7 @@ cast = row(
     vjp=lambda g, out, x, dtype: cast(g, dtype=x.dtype),
     infer=_cast_infer,
     doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the "
-    "derivative is lost, "
-    "so the result does not require a gradient.",
+    "derivative is lost, so the result does not require a gradient.",
 )
 
 zeros_like = unary("zeros_like", "zeros_like", vjp=None, doc="Zeros, of x's shape and dtype.")

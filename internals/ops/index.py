@@ -154,8 +154,7 @@ gather = row(
     saves="index",
     infer=_gather_infer,
     doc="One entry per position of `index`, taken along an axis: out[i, j] = x[index[i, j], j] for axis 0. As "
-    "torch.gather, with "
-    "equal sizes in the other axes.",
+    "torch.gather, with equal sizes in the other axes.",
 )
 
 

@@ -17,7 +17,7 @@ def _matmul_infer(x: Spec, y: Spec) -> Spec:
     if x.shape[-1] != inner:
         raise ValueError(
             f"matmul: {x.shape} @ {y.shape}: inner sizes {x.shape[-1]} and {inner} differ. Transpose the weight, or "
-            f"check the layer's in_features."
+            "check the layer's in_features."
         )
     return Spec((*broadcast_shapes("matmul", x.shape[:-2], y.shape[:-2]), *rows, *columns), x.dtype)
 
@@ -55,12 +55,11 @@ matmul = row(
     "matmul",
     "matmul",
     vjp=(_by_left, _by_right),
-    saves="x y",
+    saves=("y", "x"),
     infer=_matmul_infer,
     dtypes="promote",
     broadcasts=True,
     doc="Matrix product over the last two axes, the others broadcast; a 1-D input is a row on the left, a column on "
-    "the right, and its "
-    "axis goes away (NumPy's and PyTorch's rule; tf.matmul takes no 1-D input, tf.tensordot stands for it in the "
-    "tests).",
+    "the right, and its axis goes away (NumPy's and PyTorch's rule; tf.matmul takes no 1-D input, tf.tensordot stands "
+    "for it in the tests).",
 )

@@ -47,8 +47,7 @@ softmax = row(
     infer=_softmax_infer("softmax"),
     dtypes="float",
     doc="exp(x) / sum(exp(x)) along an axis, without overflow. An entry of -inf has probability 0 and derivative 0; "
-    "if all are -inf the "
-    "result is NaN, as in PyTorch and TensorFlow.",
+    "if all are -inf the result is NaN, as in PyTorch and TensorFlow.",
 )
 
 log_softmax = row(
@@ -104,8 +103,8 @@ def _cross_entropy(xp: Any, logits: Any, target: Any, reduction: str) -> Any:
     classes = logits.shape[axis]
     if isinstance(target, np.ndarray | np.generic) and target.size and (target.min() < 0 or target.max() >= classes):
         raise ValueError(
-            f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 "
-            f"to {classes - 1}."
+            f"cross_entropy: targets go from {target.min()} to {target.max()}, but there are classes 0 to "
+            f"{classes - 1}."
         )
     picked = xp.take_along_axis(_log_softmax(xp, logits, axis), xp.expand_dims(target, axis), axis)
     return _reduce(xp, -xp.squeeze(picked, axis=axis), reduction)
@@ -128,8 +127,8 @@ cross_entropy = row(
     saves="logits target",
     infer=_cross_entropy_infer,
     doc="-log softmax(logits)[target]; classes along axis 1 (axis 0 of a 1-D input), targets as integers; mean, sum "
-    "or none. PyTorch's "
-    "layout; TensorFlow's sparse_softmax_cross_entropy_with_logits has classes last and does not reduce.",
+    "or none. PyTorch's layout; TensorFlow's sparse_softmax_cross_entropy_with_logits has classes last and does not "
+    "reduce.",
 )
 
 

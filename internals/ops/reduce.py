@@ -58,7 +58,7 @@ def reduction(
         if needs_entries and x.size == 0 and count(x.shape, axis) == 0:
             raise ValueError(
                 f"{name}: a tensor of shape {x.shape} has no entries along axis {axis}, and {name} of nothing is not "
-                f"defined."
+                "defined."
             )
         return Spec(shape, result(x.dtype))
 

@@ -25,7 +25,7 @@ def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
         if known == 0 or x.size % known:
             raise ValueError(
                 f"reshape: {x.size} entries (shape {x.shape}) can't be arranged as {sizes}; {known} does not divide "
-                f"them."
+                "them."
             )
         return Spec(tuple(x.size // known if size == -1 else int(size) for size in sizes), x.dtype)
     if known != x.size:
@@ -75,7 +75,7 @@ def _broadcast_to_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     if len(shape) < x.ndim or broadcast_shapes("broadcast_to", x.shape, shape) != shape:
         raise ValueError(
             f"broadcast_to: shape {x.shape} can't be stretched to {shape}; only axes of size 1 stretch, and new axes "
-            f"come first."
+            "come first."
         )
     return Spec(shape, x.dtype)
 

@@ -91,7 +91,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
             raise ValueError(
                 f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: axis {axis} has sizes "
                 f"{' and '.join(map(str, sorted(sizes)))}. Axes are aligned at the right; one of two sizes must be 1, "
-                f"or both equal."
+                "or both equal."
             )
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)

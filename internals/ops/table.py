@@ -42,9 +42,10 @@ class Op:
         One rule per input, so that a cotangent nobody asked for is never computed; None where an input has no
         derivative (an index, a condition). One rule alone is for the only input of a unary row, or, with `joint`,
         computes all cotangents together. None for the whole row: not differentiable.
-    saves : str
-        Which of ``out`` and the inputs the rules read the values of. The tape keeps just these alive; of the others a
-        rule can ask ``shape``, ``dtype`` and ``ndim``.
+    saves : str, or one str for each rule
+        Which of ``out`` and the inputs the rules read the values of. The tape keeps just these alive, and where it is
+        said rule by rule, just for the rules that will run; of the others a rule can ask ``shape``, ``dtype``, ``ndim``
+        and ``size``.
     infer : callable ``infer(*specs, **attrs)`` -> Spec
         Shape and dtype of the result; raises ValueError or TypeError saying what is wrong with the inputs.
     dtypes : {"promote", "float", "compare", "branches", "first", "own"}
@@ -67,7 +68,7 @@ class Op:
         *,
         vjp: Rule | Sequence[Rule | None] | None,
         infer: Callable[..., Spec],
-        saves: str = "",
+        saves: str | Sequence[str] = "",
         dtypes: str = "own",
         broadcasts: bool = False,
         variadic: bool = False,
@@ -90,9 +91,9 @@ class Op:
             self.vjp = vjp if callable(vjp) else None
         else:
             self.vjp = tuple(vjp) if isinstance(vjp, Sequence) else (vjp,)
-        self.saves = tuple(saves.split())
-        self.saves_out = "out" in self.saves
-        self.saves_inputs = tuple(name in self.saves for name in self.inputs)
+        self._by_rule = [tuple(one.split()) for one in ((saves,) if isinstance(saves, str) else saves)]
+        self.saves = tuple(dict.fromkeys(name for one in self._by_rule for name in one))
+        self._keeps: dict[tuple[bool, ...], tuple[tuple[str, ...], bool]] = {}
         self.plain = not self.attrs and not variadic
         self.__name__, self.__doc__ = name, doc
         unknown = set(self.saves) - {"out", *self.inputs}
@@ -102,6 +103,25 @@ class Op:
     @property
     def differentiable(self) -> bool:
         return self.vjp is not None
+
+    def keeps(self, wanted: Sequence[Any]) -> tuple[tuple[str, ...], bool]:
+        """What must be kept for the rules of the inputs that are `wanted` (not None).
+
+        Returns
+        -------
+        tuple of str, one per input
+            The input's name, empty where its value is not needed.
+        bool
+            Whether the result is needed.
+        """
+        mask = tuple([want is not None for want in wanted])
+        if mask not in self._keeps:
+            rules = self._by_rule if len(self._by_rule) == len(mask) else [self.saves] * len(mask)
+            names = {name for rule, want in zip(rules, mask, strict=True) if want for name in rule}
+            inputs = self.inputs * len(mask) if self.variadic else self.inputs
+            kept = tuple(name if name in names else "" for name, _ in zip(inputs, mask, strict=False))
+            self._keeps[mask] = kept, "out" in names
+        return self._keeps[mask]
 
     def has_rule(self, position: int) -> bool:
         """Whether a cotangent of the input at `position` can be asked for."""
@@ -126,8 +146,8 @@ class Op:
         if self.variadic:
             if not args or not isinstance(args[0], Sequence):
                 raise TypeError(
-                    f"{self.name}: expected a list or tuple of tensors first, "
-                    f"got {_kind(args[0]) if args else 'nothing'}."
+                    f"{self.name}: expected a list or tuple of tensors first, got "
+                    f"{_kind(args[0]) if args else 'nothing'}."
                 )
             inputs, extra = tuple(args[0]), args[1:]
         else:
@@ -235,21 +255,16 @@ def swap(**rules: Rule) -> Iterator[None]:
     unknown = [name for name in rules if name not in TABLE]
     if unknown:
         raise ValueError(f"swap: there is no op called {', '.join(unknown)}.")
-    kept = {name: (TABLE[name].vjp, TABLE[name].joint, TABLE[name].saves, TABLE[name].saves_inputs) for name in rules}
+    kept = {name: TABLE[name] for name in rules}
+    columns = {name: dict(vars(op)) for name, op in kept.items()}
     try:
-        for name, rule in rules.items():
-            op = TABLE[name]
-            op.vjp, op.joint, op.saves, op.saves_inputs = (
-                partial(_without_out, rule),
-                True,
-                op.inputs,
-                (True,) * op.arity,
-            )
+        for name, op in kept.items():
+            op.vjp, op.joint = partial(_without_out, rules[name]), True
+            op.saves, op._by_rule, op._keeps = op.inputs, [op.inputs], {}
         yield
     finally:
-        for name, columns in kept.items():
-            op = TABLE[name]
-            op.vjp, op.joint, op.saves, op.saves_inputs = columns
+        for name, op in kept.items():
+            vars(op).update(columns[name])
 
 
 def _without_out(rule: Rule, cotangent: Any, out: Any, *inputs: Any, **attrs: Any) -> Any:

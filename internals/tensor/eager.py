@@ -6,7 +6,6 @@ asked.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -127,20 +126,20 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
     node.inputs = edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
     guards = []
     saved: list[Any] = []
-    keeps = itertools.repeat(bool(op.saves), len(inputs)) if op.variadic else op.saves_inputs
-    for value, edge, keep in zip(inputs, edges, keeps, strict=True):
+    keeps, keeps_out = op.keeps(edges)
+    for value, edge, keep in zip(inputs, edges, keeps):  # noqa: B905 - of one length, and this loop is hot
         if keep and type(value) is Tensor:
             storage = value.storage
-            guards.append((storage, storage.version))
+            guards.append((storage, storage.version, keep))
             saved.append(value)
         else:
             saved.append(edge or (Spec(value.data.shape, value.data.dtype) if type(value) is Tensor else value))
     node.saved = tuple(saved)
     node.out = None
-    if op.saves_out:
+    if keeps_out:
         node.out = data
         storage = out.storage
-        guards.append((storage, storage.version))
+        guards.append((storage, storage.version, "result"))
     node.guards = tuple(guards)
     out.node = node
 
@@ -153,16 +152,14 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
         if type(target.node) is Leaf:
             raise RuntimeError(
                 f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be "
-                f"lost. "
-                "Use no_grad() for an update, or an operation that makes a new tensor."
+                "lost. Use no_grad() for an update, or an operation that makes a new tensor."
             )
         if any(
             other_view() not in (None, target) for other_view in (target._storage.tensors if target._storage else ())
         ):
             raise RuntimeError(
                 f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through "
-                f"it. "
-                "Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
+                "it. Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
             )
     array = target.data
     if isinstance(array, np.ndarray) and not array.flags.writeable:
@@ -174,7 +171,7 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
         target.storage.version += 1
         return target
     # The tape must see the value from before the write; a copy is needed only where the rule will read it.
-    before = wrap(array.copy() if op.saves_inputs[0] and mode.recording and differentiable else array)
+    before = wrap(array.copy() if op.inputs[0] in op.saves and mode.recording and differentiable else array)
     before.node = target.node
     result = op(before, other, **attrs)
     if result.shape != target.shape:

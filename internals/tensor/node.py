@@ -101,8 +101,8 @@ class Node:
         Where each input came from; None for an input that needs no gradient.
     saved : tuple
         For each input the Tensor, if the rule reads its value, else something that has its shape and dtype.
-    guards : tuple of (Storage, int)
-        The version of each saved value when it was saved.
+    guards : tuple of (Storage, int, str)
+        The version of each saved value when it was saved, and what the op calls it.
     out : array or None
         The result, if the rule reads it. The bare array: the Tensor would keep this node alive in a circle.
     attrs : dict or None
@@ -129,7 +129,7 @@ class Node:
     op: Op
     inputs: tuple[Node | Leaf | None, ...]
     saved: tuple[Any, ...] | None
-    guards: tuple[tuple[Storage, int], ...]
+    guards: tuple[tuple[Storage, int, str], ...]
     out: Array
     attrs: dict[str, Any] | None
     order: int

@@ -113,7 +113,7 @@ class Tensor:
             if not value:
                 raise RuntimeError(
                     f"requires_grad: this tensor was made by {self.node.op.name}; use detach() for one that is cut "
-                    f"off from the tape."
+                    "off from the tape."
                 )
         elif not value:
             self.node = None
@@ -121,7 +121,7 @@ class Tensor:
             if self.dtype.kind in "biu":
                 raise TypeError(
                     f"requires_grad: a tensor of dtype {self.dtype} has no gradient; only floating tensors do. Cast "
-                    f"it: x.to('float32')."
+                    "it: x.to('float32')."
                 )
             self.node = Leaf(self.data.shape, self.data.dtype)
 
@@ -145,8 +145,8 @@ class Tensor:
             )
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
             raise ValueError(
-                f"grad: a gradient of {Spec(value.shape, value.dtype)} "
-                f"does not fit a tensor of {Spec(self.shape, self.dtype)}."
+                f"grad: a gradient of {Spec(value.shape, value.dtype)} does not fit a tensor of "
+                f"{Spec(self.shape, self.dtype)}."
             )
         self.node.grad = value
 
