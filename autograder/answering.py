@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy.random  # noqa: F401  the children share it
@@ -121,9 +120,5 @@ def sandbox_note() -> str:
     try:
         sandbox.best(mode="official")
     except sandbox.SandboxUnavailable as error:
-        return f"This machine's sandbox is only partly proven, which is enough for practice and not for official grading: {error}"
+        return f"This machine's sandbox is only partly proven: enough for practice, not for official grading. {error}"
     return ""
-
-
-def file_name(path: str | os.PathLike[str]) -> str:
-    return Path(path).name

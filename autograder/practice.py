@@ -67,7 +67,8 @@ def check(*tasks: str, lab: str = "") -> Checked:
     shell = notebook_shell()
     if shell is None:
         return Checked(
-            message="check() looks at the cells of a notebook, and this is not one. For a file, run: autograder check FILE.ipynb"
+            message="check() looks at the cells of a notebook, and this is not one. "
+            "For a file, run: autograder check FILE.ipynb"
         )
     request = {
         "do": "check",

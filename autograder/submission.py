@@ -163,7 +163,8 @@ def read(path: Path) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise SubmissionError(
-                f"{path.name}: {path.stat().st_size >> 20} MB; a notebook may have {MAX_BYTES >> 20} MB. Clear the outputs and save it again. Nothing was handed in."
+                f"{path.name}: {path.stat().st_size >> 20} MB; a notebook may have {MAX_BYTES >> 20} MB. "
+                "Clear the outputs and save it again. Nothing was handed in."
             )
         return path.read_bytes()
     except OSError as error:
@@ -248,7 +249,8 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
     found = str(path) if path is not None else practice.notebook_file(shell.user_ns)
     if not found:
         return practice.Checked(
-            message='The file of this notebook could not be found out; it may have been renamed. Give its path: submit("lab05_tape.ipynb"). Nothing was handed in.'
+            message="The file of this notebook could not be found out; it may have been renamed. "
+            'Give its path: submit("lab05_tape.ipynb"). Nothing was handed in.'
         )
     request = {
         "do": "submit",
@@ -268,7 +270,8 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
         if line:
             return practice.Checked(message=f"{line} It is not graded yet: {error}")
         return practice.Checked(
-            message=f"{error} Whether the file was stored is not known; see /autograder/, or submit again: the same file stays one submission."
+            message=f"{error} Whether the file was stored is not known: see /autograder/, or submit again; "
+            "the same file stays one submission."
         )
     if "error" in reply:
         return practice.Checked(message=reply["error"])
@@ -288,7 +291,7 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
         os.environ["AUTOGRADER_HOME"] = request["home"]
     path = Path(request["file"])
     try:
-        refuse_unsaved(path, request["cells"], request["lab"] or None)
+        check_saved(path, request)
         with open_book(path, None) as book:
             stored = store(book, path, request["lab"] or None, None, "notebook")
             reply({"stored": stored.line})
@@ -297,7 +300,8 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
         return {"error": str(error)}
     except GradebookError as error:
         return {
-            "error": f"{stored.line} Its grade could not be recorded: {error} Submit again once this is put right; the same file stays one submission."
+            "error": f"{stored.line} Its grade could not be recorded: {error} Submit again once this is put right; "
+            "the same file stays one submission."
         }
     if report is None:
         return {"error": f"{stored.line} It could not be graded: {reason}"}
@@ -309,54 +313,19 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
     return {"report": report.to_json(), "html": shown._repr_html_(), "text": repr(shown)}
 
 
-def refuse_unsaved(path: Path, cells: list[list[Any]], lab: str | None) -> None:
-    """Refuse a file that lacks a definition of a task's name which the kernel has run.
+def check_saved(path: Path, request: dict[str, Any]) -> None:
+    """Refuse a file that lacks what the notebook's kernel has run."""
+    from autograder import saved, slicing
 
-    Raises
-    ------
-    SubmissionError
-        It names what is missing from the file.
-    """
-    from autograder import slicing
-    from autograder.notebook import make_cell
-
-    if not cells:
+    if not request["cells"]:
         return
     parsed = parse(read(path), path.name)
-    chosen = which_lab(parsed, lab, path.name)
-    saved = {definition for cell in parsed.cells for definition in definitions(cell.code)}
-    history = [slicing.Executed(*cell) for cell in cells]
-    stale = []
-    for name in [name for task in chosen.tasks for name in task.names]:
-        last = next((cell for cell in reversed(history) if binds(slicing.effects(cell.source), name)), None)
-        if last is None or not last.succeeded:
-            continue
-        mine = [one for one in definitions(make_cell(1, last.source).code) if one[0] == name]
-        if mine and mine[-1] not in saved:
-            stale.append(f"`{name}`")
+    lab = which_lab(parsed, request["lab"] or None, path.name)
+    stale = saved.missing(parsed, lab, [slicing.Executed(*cell) for cell in request["cells"]])
     if stale:
         them = "is" if len(stale) == 1 else "are"
         raise SubmissionError(
-            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(stale)} {them} not in {path.name} as it was last run here. "
-            "Nothing was handed in. To hand in the file as it is, use submit(as_saved=True)."
+            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(f'`{name}`' for name in stale)} "
+            f"{them} not in {path.name} as last run here. Nothing was handed in. "
+            "To hand in the file as it is, use submit(as_saved=True)."
         )
-
-
-def binds(effect: Any, name: str) -> bool:
-    return effect is not None and name in effect.binds | effect.maybe
-
-
-def definitions(code: str) -> list[tuple[str, str]]:
-    """(name, what it is bound to) for the top-level definitions in a cell; comments and layout make no difference."""
-    import ast
-
-    from autograder.notebook import parse
-
-    tree = parse(code)
-    found = []
-    for statement in tree.body if tree else []:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.append((statement.name, ast.dump(statement)))
-        elif isinstance(statement, ast.Assign):
-            found += [(target.id, ast.dump(statement)) for target in statement.targets if isinstance(target, ast.Name)]
-    return found

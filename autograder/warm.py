@@ -63,7 +63,7 @@ def environment() -> dict[str, str]:
 
 
 def start() -> bool:
-    """Start the process in the background, unless it runs or is starting. Returns at once, with whether it was this call.
+    """Start the process in the background, unless it runs or is starting. Returns at once: whether this call did.
 
     Raises
     ------
@@ -163,7 +163,8 @@ def ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
                     return
         except (OSError, EOFError, frames.FrameError) as error:
             raise WarmError(
-                f"The checker ended before it had answered ({error or type(error).__name__}). Try again; its log is {log_path()}."
+                f"The checker ended before it had answered ({error or type(error).__name__}). "
+                f"Try again; its log is {log_path()}."
             ) from error
 
 

@@ -1,6 +1,7 @@
 """The local classroom: ``jupyter lab --config classroom/jupyter_server_config.py``.
 
-JupyterLab on the labs, the book under ``/book/``, grades under ``/autograder/``; one origin, one token, this machine only.
+JupyterLab on the labs, the book under ``/book/``, grades under ``/autograder/``: one origin, one token, and
+reachable from this machine only.
 """
 
 from pathlib import Path
@@ -9,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 LABS = ROOT / "labs"
 
-c = get_config()  # noqa: F821  Jupyter puts it there
+c = get_config()  # type: ignore[name-defined]  # noqa: F821  (Jupyter puts it there)
 
 c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.port = 8888

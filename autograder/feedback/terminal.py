@@ -115,7 +115,7 @@ def show(report: Report, console: Console | None = None) -> None:
 
 
 def brief(report: Report, width: int = 100) -> str:
-    """The tasks alone, as plain text; for a check, where the rest is known. Reads the same each time if all is right."""
+    """The tasks alone, as plain text, for a check. Reads the same each time if all is right."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, color_system=None, highlight=False, force_terminal=False)
     for task in report.tasks:

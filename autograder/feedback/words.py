@@ -56,7 +56,10 @@ def recorded_mode(report: Report) -> str:
     """The same for a submission, which is recorded either way."""
     if report.mode == "official":
         return "Official grading: these points count."
-    return "Graded in practice mode: this machine could not prove its sandbox, so an instructor's machine has the last word on the points."
+    return (
+        "Graded in practice mode: this machine could not prove its sandbox, "
+        "so an instructor's machine has the last word on the points."
+    )
 
 
 def ungraded_line(report: Report) -> str:
@@ -64,7 +67,10 @@ def ungraded_line(report: Report) -> str:
     names = [task.name for task in report.tasks if task.verdict == "ungraded"]
     if not names:
         return ""
-    return f"The grader could not judge {', '.join(names)}. The fault is the grader's, not your answer's, and it is not held against you. Try again in a minute."
+    return (
+        f"The grader could not judge {', '.join(names)}. The fault is the grader's, not your answer's, "
+        "and it is not held against you. Try again in a minute."
+    )
 
 
 def cases(task: TaskResult) -> str:

@@ -33,11 +33,11 @@ def shown(url: str) -> str:
 _SIGNS = [
     (
         "read-only",
-        "the file or its folder is read-only. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+        "the file or its folder is read-only. Get the right to write there, or set AUTOGRADER_HOME to another folder",
     ),
     (
         "permission denied",
-        "you may not write there. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+        "you may not write there. Get the right to, or set AUTOGRADER_HOME to another folder",
     ),
     (
         "file exists",
@@ -51,7 +51,7 @@ _SIGNS = [
     ("file too large", "the disk's quota is used up. Free some space and try again"),
     (
         "readonly",
-        "the file or its folder is read-only. Give yourself write access, or set AUTOGRADER_HOME to a folder you can write to",
+        "the file or its folder is read-only. Get the right to write there, or set AUTOGRADER_HOME to another folder",
     ),
     (
         "unable to open",
@@ -62,11 +62,11 @@ _SIGNS = [
     ("database is locked", "another program has kept it locked for too long. Close it and try again"),
     (
         "not a database",
-        "the file is not a gradebook, or is damaged. Move it away to start a new one, and keep it: its submissions may be recoverable",
+        "the file is not a gradebook, or is damaged. Move it away to start a new one, and keep it: it may be rescued",
     ),
     (
         "malformed",
-        "the file is damaged. Move it away to start a new one, and keep it: its submissions may be recoverable",
+        "the file is damaged. Move it away to start a new one, and keep it: it may be rescued",
     ),
     ("no such table", "the file is an SQLite database but not a gradebook, or is damaged. Name another file"),
     ("already exists", "the file is an SQLite database with other tables in it. Name another file"),

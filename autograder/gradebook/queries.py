@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TextIO
 
@@ -43,21 +43,21 @@ def _rank(grade: Grade) -> tuple[bool, int]:
 
 def _graded(submission: Submission) -> Graded:
     attempts = submission.attempts
-    fields = {
-        "id": submission.id,
-        "learner": submission.learner.name,
-        "lab": submission.lab,
-        "sha256": submission.sha256,
-        "filename": attempts[-1].filename,
-        "attempts": len(attempts),
-        "first_at": attempts[0].at,
-        "last_at": attempts[-1].at,
-    }
+    bare = Graded(
+        id=submission.id,
+        learner=submission.learner.name,
+        lab=submission.lab,
+        sha256=submission.sha256,
+        filename=attempts[-1].filename,
+        attempts=len(attempts),
+        first_at=attempts[0].at,
+        last_at=attempts[-1].at,
+    )
     if not submission.grades:
-        return Graded(**fields)
+        return bare
     grade = max(submission.grades, key=_rank)
-    return Graded(
-        **fields,
+    return replace(
+        bare,
         mode=grade.mode,
         spec_version=grade.spec_version,
         points=grade.points,

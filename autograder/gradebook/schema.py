@@ -26,7 +26,7 @@ def prepare(writer: Engine, where: str) -> None:
     with writer.connect() as connection:
         if found(connection) == HEAD:
             return
-    # One transaction that holds the write lock from its start: a second process waits here, then finds nothing left to do.
+    # One transaction that holds the write lock from its start: a second process waits here, then finds nothing to do.
     with writer.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
@@ -35,7 +35,8 @@ def prepare(writer: Engine, where: str) -> None:
             return
         if version is None and (others := inspect(connection).get_table_names()):
             raise GradebookError(
-                f"gradebook {where}: this database holds other tables ({', '.join(sorted(others)[:3])}). Name another one."
+                f"gradebook {where}: this database holds other tables ({', '.join(sorted(others)[:3])}). "
+                "Name another one."
             )
         _upgrade(connection, version, where)
 
@@ -51,7 +52,8 @@ def _upgrade(connection: Connection, version: str | None, where: str) -> None:
         step.revision for step in ScriptDirectory.from_config(config).walk_revisions()
     }:
         raise GradebookTooNew(
-            f"gradebook {where}: its schema is {version}, and this autograder knows only up to {HEAD}: a newer autograder wrote it. "
+            f"gradebook {where}: its schema is {version}, and this autograder knows only up to {HEAD}: "
+            "a newer autograder wrote it. "
             "Update this one, or name another gradebook."
         )
     command.upgrade(config, HEAD)

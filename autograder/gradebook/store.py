@@ -142,7 +142,7 @@ class Gradebook:
 
     @staticmethod
     def _once(session: Session, model: Any, key: dict[str, Any], **more: Any) -> Any:
-        """The primary key of the row with `key`, adding it if it is not there; another process may add it at the same moment."""
+        """The primary key of the row with `key`, added if it is not there; another process may add it meanwhile."""
         primary = next(iter(model.__table__.primary_key.columns))
         wanted = select(primary).where(*(getattr(model, name) == value for name, value in key.items()))
         row = session.scalar(wanted)

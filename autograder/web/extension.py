@@ -29,18 +29,6 @@ def on_jupyter(page: type[Any], *more: type[Any]) -> type[Any]:
     return type(page.__name__, (page, JupyterHandler, *more), {})
 
 
-class ToBook(JupyterHandler):
-    @web.authenticated
-    def get(self) -> None:
-        self.redirect(url_path_join(self.base_url, "book/"))
-
-
-class ToGrades(JupyterHandler):
-    @web.authenticated
-    def get(self) -> None:
-        self.redirect(url_path_join(self.base_url, "autograder/"))
-
-
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "autograder.web"}]
 
@@ -54,13 +42,11 @@ def _load_jupyter_server_extension(server: Any) -> None:
         book=Path(settings.book),
     )
     base = app.settings["base_url"]
-    rules: list[tuple[str, type[Any]]] = [
-        (url_path_join(base, pattern), on_jupyter(page)) for pattern, page in handlers.RULES
-    ]
+    rules: list[tuple[Any, ...]] = [(url_path_join(base, rule), on_jupyter(page)) for rule, page in handlers.RULES]
+    static = {"path": settings.book, "default_filename": "index.html"}
     rules += [
-        (url_path_join(base, "autograder"), ToGrades),
-        (url_path_join(base, "book"), ToBook),
-        (url_path_join(base, r"book/(.*)"), on_jupyter(BookPage, web.StaticFileHandler)),
+        (url_path_join(base, "(autograder|book)"), on_jupyter(handlers.AddSlash)),
+        (url_path_join(base, r"book/(.*)"), on_jupyter(BookPage, web.StaticFileHandler), static),
     ]
     app.add_handlers(".*$", rules)
     server.log.info("The autograder's pages are at %sautograder/ and the book at %sbook/", base, base)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tornado import web
+from tornado.httputil import url_concat
 
 from autograder.feedback import html
 from autograder.gradebook import Gradebook, GradebookError, open_gradebook, place, queries
@@ -83,6 +84,17 @@ class LearnerPage(Base):
     def content_security_policy(self) -> str:
         return views.policy()
 
+    async def prepare(self) -> None:
+        """Let nobody past who has not logged in. Here, so that no handler can forget it."""
+        before = super().prepare()
+        if before is not None:  # Jupyter finds out who asks while it prepares
+            await before
+        if self.current_user:
+            return
+        if self.as_json:
+            raise Refusal(403, "Log in first: add ?token=... or an Authorization header.")
+        self.redirect(url_concat(self.get_login_url(), {"next": self.request.uri or "/"}))
+
     async def reading(self, read: Callable[[Gradebook], Result]) -> Result:
         """Ask the gradebook away from the server's loop."""
 
@@ -116,14 +128,12 @@ class LearnerPage(Base):
 
 
 class Overview(LearnerPage):
-    @web.authenticated
     async def get(self) -> None:
         who, links, notebooks = self.learner, self.links, self.rooms.notebooks
         self.finish(await self.reading(lambda book: views.overview(book, who, links, notebooks)))
 
 
 class SubmissionPage(LearnerPage):
-    @web.authenticated
     async def get(self, number: str) -> None:
         one = await self.own(number)
         links = self.links
@@ -138,16 +148,8 @@ class LearnerData(LearnerPage):
 
     as_json = True
 
-    async def prepare(self) -> None:
-        before = super().prepare()
-        if before is not None:  # Jupyter finds out who asks here
-            await before
-        if not self.current_user:
-            raise Refusal(403, "Log in first: add ?token=... or an Authorization header.")
-
 
 class SubmissionReport(LearnerData):
-    @web.authenticated
     async def get(self, number: str) -> None:
         one = await self.own(number)
         report = await self.reading(lambda book: queries.report(book, one.id))
@@ -158,7 +160,6 @@ class SubmissionReport(LearnerData):
 
 
 class SubmissionNotebook(LearnerData):
-    @web.authenticated
     async def get(self, number: str) -> None:
         one = await self.own(number)
         data = await self.reading(lambda book: queries.notebook(book, one.id))
@@ -168,14 +169,17 @@ class SubmissionNotebook(LearnerData):
         self.finish(data or b"")
 
 
+class AddSlash(LearnerPage):
+    async def get(self, path: str) -> None:
+        self.redirect(f"{self.settings.get('base_url', '/')}{path}/")
+
+
 class NoSuchPage(LearnerPage):
-    @web.authenticated
     async def get(self, path: str) -> None:
         raise Refusal(404, "There is no such page here.")
 
 
 class NoSuchData(LearnerData):
-    @web.authenticated
     async def get(self, path: str) -> None:
         raise Refusal(404, "There is no such data here.")
 

@@ -15,14 +15,24 @@ WRONG = TaskResult(
     cause="value",
     message="`mul_rule` returns a gradient of shape (2, 3) for an input of shape (3,).",
     diagnosis=[
-        "The gradient was not summed over the axes that broadcasting added. `y` has shape (3,), so `dy` must have it too.",
+        "The gradient was not summed over the axes that broadcasting added. `y` has shape (3,), so `dy` must too.",
         "If that is right already, look at the order in which the axes are summed.",
     ],
     counter_example=CounterExample(
-        inputs="g = array([[0.5, -1.25, 2.0],\n           [1.5,  0.75, 0.25]])\nx = array([[1.0, 2.0, 3.0],\n           [4.0, 5.0, 6.0]])\ny = array([2.0, 3.0, 4.0])",
+        inputs=(
+            "g = array([[0.5, -1.25, 2.0],\n           [1.5,  0.75, 0.25]])\n"
+            "x = array([[1.0, 2.0, 3.0],\n           [4.0, 5.0, 6.0]])\n"
+            "y = array([2.0, 3.0, 4.0])"
+        ),
         expected="dx = array([[1.0, -3.75, 8.0], [3.0, 2.25, 1.0]])\ndy = array([6.5, 1.25, 7.5])",
         got="dx = array([[1.0, -3.75, 8.0], [3.0, 2.25, 1.0]])\ndy = array([[0.5, -2.5, 6.0], [6.0, 3.75, 1.5]])",
-        replay="import numpy as np\ng = np.array([[0.5, -1.25, 2.0], [1.5, 0.75, 0.25]])\nx = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])\ny = np.array([2.0, 3.0, 4.0])\nmul_rule(g, x, y)",
+        replay=(
+            "import numpy as np\n"
+            "g = np.array([[0.5, -1.25, 2.0], [1.5, 0.75, 0.25]])\n"
+            "x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])\n"
+            "y = np.array([2.0, 3.0, 4.0])\n"
+            "mul_rule(g, x, y)"
+        ),
         oracles=["torch", "tensorflow"],
     ),
     cases=14,
@@ -45,7 +55,11 @@ FAILED = TaskResult(
     verdict="failed",
     cause="exception",
     message="`backward` raised KeyError: 'w1'.",
-    traceback="Cell 14, line 9, in backward\n    grads[node] = accumulate(grads, node, g)\nCell 11, line 3, in accumulate\n    total = cotangents[node] + value\nKeyError: 'w1'",
+    traceback=(
+        "Cell 14, line 9, in backward\n    grads[node] = accumulate(grads, node, g)\n"
+        "Cell 11, line 3, in accumulate\n    total = cotangents[node] + value\n"
+        "KeyError: 'w1'"
+    ),
     notes=["`backward` is bound again in cell 17, after its check; what was graded is what the check saw."],
     cases=1,
 )

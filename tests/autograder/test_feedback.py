@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import shutil
@@ -140,7 +141,7 @@ def test_headings_step_down_one_at_a_time_and_the_page_names_its_language():
     levels = [int(tag[1]) for tag, _ in reader.tags if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     assert reader.all("html") == [{"lang": "en"}]
     assert len(reader.all("main")) == 1
     assert all(attrs.get("tabindex") == "0" and attrs.get("aria-label") for attrs in reader.all("pre"))
@@ -209,7 +210,10 @@ def test_terminal_does_not_read_markup():
 
 
 def test_importing_feedback_costs_nothing():
-    code = "import sys, autograder.feedback, autograder.gradebook; sys.exit(any(m in sys.modules for m in ('jinja2', 'rich', 'sqlalchemy', 'numpy')))"
+    code = (
+        "import sys, autograder.feedback, autograder.gradebook\n"
+        "sys.exit(any(name in sys.modules for name in ('jinja2', 'rich', 'sqlalchemy', 'numpy')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -229,8 +233,17 @@ FLAGS = [
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_page_fits_a_phone_and_its_copy_button_works(tmp_path: Path):
-    """At 390 px nothing is wider than the screen, and the content policy lets the page's own style and script through."""
-    probe = "<iframe id=f src=page.html style='width:390px;height:3000px'></iframe><script>f.onload=()=>{const d=f.contentDocument;document.title=JSON.stringify([d.documentElement.scrollWidth,d.querySelectorAll('.ag-copy:not([hidden])').length,getComputedStyle(d.querySelector('.ag-task')).borderLeftStyle]);document.body.append(document.title)}</script>"
+    """At 390 px nothing is wider than the screen, and the content policy lets the page's own style and script work."""
+    probe = """<iframe id=f src=page.html style="width:390px;height:3000px"></iframe><script>
+        f.onload = () => {
+          const page = f.contentDocument;
+          document.title = JSON.stringify([
+            page.documentElement.scrollWidth,
+            page.querySelectorAll(".ag-copy:not([hidden])").length,
+            getComputedStyle(page.querySelector(".ag-task")).borderLeftStyle,
+          ]);
+        };
+        </script>"""
     (tmp_path / "page.html").write_text(page(report()))
     (tmp_path / "probe.html").write_text(probe)
     with tempfile.TemporaryDirectory() as profile:
