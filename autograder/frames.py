@@ -15,7 +15,8 @@ from types import EllipsisType
 from typing import Any
 
 import msgpack
-from numpy import dtype as make_dtype, frombuffer, generic, ndarray  # bound here: a learner may rebind them in numpy
+from numpy import dtype as make_dtype  # bound here: a learner may rebind them in numpy
+from numpy import frombuffer, generic, ndarray
 
 LIMIT = 64 << 20
 """Bytes one frame may have, and bytes its arrays may come to when written out in full."""
@@ -94,7 +95,9 @@ def _check(value: Any, depth: int, left: list[int]) -> None:
         if value.dtype.kind not in _KINDS or value.dtype.hasobject or value.dtype.metadata:
             raise FrameError(f"an array of dtype {value.dtype} is not plain data; numbers, booleans and strings are.")
     elif kind not in (type(None), bool, int, float, str, bytes, EllipsisType):
-        raise FrameError(f"a {kind.__module__}.{kind.__qualname__} is not plain data; send numbers, strings, arrays, lists, tuples or dicts.")
+        raise FrameError(
+            f"a {kind.__module__}.{kind.__qualname__} is not plain data; send numbers, strings, arrays, lists, tuples or dicts."
+        )
 
 
 def _to_ext(value: Any) -> msgpack.ExtType:
@@ -155,7 +158,15 @@ def decode(body: bytes) -> Any:
         _check(value, DEPTH, [COUNT])
     except FrameError:
         raise
-    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError, KeyError, msgpack.UnpackException) as error:
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+        KeyError,
+        msgpack.UnpackException,
+    ) as error:
         raise FrameError(f"not a frame: {type(error).__name__}: {str(error)[:200]}") from None
     return value
 
@@ -231,7 +242,11 @@ class _Decoder:
                 raise FrameError(f"an array of shape {shape} and dtype {dtype} with {len(raw)} bytes.")
             return ndarray(tuple(shape), dtype, bytearray(raw))
         strides, offset = parts[2], parts[3]
-        if type(strides) is not list or len(strides) != len(shape) or any(type(step) is not int for step in (*strides, offset)):
+        if (
+            type(strides) is not list
+            or len(strides) != len(shape)
+            or any(type(step) is not int for step in (*strides, offset))
+        ):
             raise FrameError("not a frame: an array view without strides.")
         reach = [(length - 1) * step for length, step in zip(shape, strides, strict=True)]
         low = offset + sum(step for step in reach if step < 0)

@@ -98,7 +98,15 @@ class Runner:
         This machine has no sandbox of that kind.
     """
 
-    def __init__(self, lab: Lab, cells: Sequence[Cell], *, kind: str | None = None, drivers: str | None = None, box: Box | None = None) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        cells: Sequence[Cell],
+        *,
+        kind: str | None = None,
+        drivers: str | None = None,
+        box: Box | None = None,
+    ) -> None:
         self.lab = lab
         self.kind = box.kind if box is not None else kind or sandbox.best("official")
         self._cells = list(cells)
@@ -123,7 +131,9 @@ class Runner:
     def __enter__(self) -> Runner:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -193,7 +203,9 @@ class Runner:
         try:
             self._open()
             self._served.add(task.name)
-            reply = self._request({"do": "call", "task": task.name, "driver": task.driver, "inputs": dict(inputs)}, task.limit)
+            reply = self._request(
+                {"do": "call", "task": task.name, "driver": task.driver, "inputs": dict(inputs)}, task.limit
+            )
         except WorkerDied as death:
             self._drop()
             return Died(death.cause, death.detail)
@@ -211,10 +223,15 @@ class Runner:
             reply = self._request({"do": "load", "drivers": self._drivers}, sandbox.START_LIMIT, ours=True)
         except WorkerDied as death:
             # No cell has run in it: the fault is ours, never the learner's.
+            said = self._box.stderr.strip().splitlines()[-1:] if self._box is not None else []
             self._drop()
-            raise sandbox.SandboxUnavailable(f"the {self.kind} sandbox does not start: it {death.detail}.") from None
+            raise sandbox.SandboxUnavailable(
+                " ".join([f"the {self.kind} sandbox does not start: it {death.detail}.", *said])
+            ) from None
         if "error" in reply:
-            raise RuntimeError(f"the drivers of {self.lab.name} fail to load: {reply['error']['type']}: {reply['error']['message']}")
+            raise RuntimeError(
+                f"the drivers of {self.lab.name} fail to load: {reply['error']['type']}: {reply['error']['message']}"
+            )
         self._loaded = True
         self._mark(0)
         for index in range(self._reached):
@@ -226,7 +243,9 @@ class Runner:
         if cell.skip or index in self._killers:
             return
         if cell.problem:
-            self._failed[index] = Raised("SyntaxError", cell.problem, cell=cell.number, line=cell.problem_line, cause="syntax")
+            self._failed[index] = Raised(
+                "SyntaxError", cell.problem, cell=cell.number, line=cell.problem_line, cause="syntax"
+            )
             return
         try:
             reply = self._request({"do": "exec", "cell": cell.number, "code": cell.code}, self.lab.cell_limit)
@@ -268,11 +287,22 @@ class Runner:
         """The reply, once its parts have the types they should; else the sandbox counts as dead."""
         printed, threads = reply.get("printed"), reply.get("threads")
         error = reply.get("error")
-        sound = type(printed) is str and len(printed) <= 100_000 and type(reply.get("cut", False)) is bool and type(threads) is int
+        sound = (
+            type(printed) is str
+            and len(printed) <= 100_000
+            and type(reply.get("cut", False)) is bool
+            and type(threads) is int
+        )
         if error is not None:
             texts = ("type", "message", "traceback", "cause")
-            sound = sound and type(error) is dict and all(type(error.get(key)) is str and len(error[key]) <= 10_000 for key in texts)
-            sound = sound and all(type(error.get(key)) is int and 0 <= error[key] < 1_000_000 for key in ("cell", "line"))
+            sound = (
+                sound
+                and type(error) is dict
+                and all(type(error.get(key)) is str and len(error[key]) <= 10_000 for key in texts)
+            )
+            sound = sound and all(
+                type(error.get(key)) is int and 0 <= error[key] < 1_000_000 for key in ("cell", "line")
+            )
             sound = sound and error["cause"] in _CAUSES and error["cause"] != ""
         elif do == "call":
             sound = sound and "value" in reply
@@ -283,7 +313,15 @@ class Runner:
 
     def _raised(self, reply: dict[str, Any]) -> Raised:
         error = reply["error"]
-        return Raised(error["type"], error["message"], error["traceback"], error["cell"], error["line"], error["cause"], reply["printed"])
+        return Raised(
+            error["type"],
+            error["message"],
+            error["traceback"],
+            error["cell"],
+            error["line"],
+            error["cause"],
+            reply["printed"],
+        )
 
     def _why_missing(self, task: Task) -> Missing:
         names = self._missing[task.name]
@@ -291,18 +329,31 @@ class Runner:
         spoken = " and ".join(f"`{name}`" for name in names)
         for index in range(len(self._cells) - 1, -1, -1):
             cell = self._cells[index]
-            ours = bool(cell.defines & set(names)) or (cell.grade_id == task.name) or any(_mentions(cell, name) for name in names)
+            ours = (
+                bool(cell.defines & set(names))
+                or (cell.grade_id == task.name)
+                or any(_mentions(cell, name) for name in names)
+            )
             if not ours:
                 continue
             failure = self._failed.get(index)
             if isinstance(failure, Died):
-                return Missing(names, f"cell {cell.number}, which defines {spoken}, {failure.detail}.", failure.cause, cell.number)
+                return Missing(
+                    names, f"cell {cell.number}, which defines {spoken}, {failure.detail}.", failure.cause, cell.number
+                )
             if isinstance(failure, Raised):
                 where = f" (line {failure.line})" if failure.line and failure.cause == "syntax" else ""
-                because = f"cell {cell.number}, which defines {spoken}, failed: {failure.type}: {failure.message}{where}"
+                because = (
+                    f"cell {cell.number}, which defines {spoken}, failed: {failure.type}: {failure.message}{where}"
+                )
                 return Missing(names, because, failure.cause, cell.number, failure.traceback)
             if cell.skip:
-                return Missing(names, f"cell {cell.number}, which defines {spoken}, is tagged {cell.skip!r} and is not run.", "missing", cell.number)
+                return Missing(
+                    names,
+                    f"cell {cell.number}, which defines {spoken}, is tagged {cell.skip!r} and is not run.",
+                    "missing",
+                    cell.number,
+                )
         late = self._failed.get(max(stop - 1, 0))
         if isinstance(late, Died):
             return Missing(names, f"the notebook {late.detail}.", late.cause, late.cell)
@@ -316,4 +367,6 @@ class Runner:
 
 def _mentions(cell: Cell, name: str) -> bool:
     """Whether a cell with a syntax error looks as if it would define `name`."""
-    return bool(cell.problem) and any(f"{word}{name}" in cell.source for word in ("def ", "class ")) or bool(cell.problem) and f"{name} =" in cell.source
+    return (bool(cell.problem) and any(f"{word}{name}" in cell.source for word in ("def ", "class "))) or (
+        bool(cell.problem) and f"{name} =" in cell.source
+    )

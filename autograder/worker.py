@@ -8,6 +8,7 @@ Started as ``python -I -S -B worker.py PATH...``; requests come on descriptor 3,
 from __future__ import annotations
 
 import builtins
+import errno
 import faulthandler
 import gc
 import inspect
@@ -25,9 +26,8 @@ if __name__ == "__main__":
 
 import _thread
 
-import numpy
-
 import frames
+import numpy
 
 REQUESTS, REPLIES = 3, 4
 PRINTED = 20_000
@@ -37,8 +37,44 @@ OUT_OF_MEMORY = 97
 """Exit status: there wasn't even the memory left to say so."""
 
 _CELL = "<cell "
-_NO_OP_MAGICS = frozenset({"matplotlib", "config", "load_ext", "reload_ext", "unload_ext", "autoreload", "precision", "autosave", "xmode", "pylab"})
-_SHELL_MAGICS = frozenset({"sx", "sc", "system", "bash", "sh", "script", "perl", "ruby", "html", "javascript", "js", "cmd", "pip", "conda", "pypy", "python", "python2", "python3", "edit", "killbgscripts"})
+_NO_OP_MAGICS = frozenset(
+    {
+        "matplotlib",
+        "config",
+        "load_ext",
+        "reload_ext",
+        "unload_ext",
+        "autoreload",
+        "precision",
+        "autosave",
+        "xmode",
+        "pylab",
+    }
+)
+_SHELL_MAGICS = frozenset(
+    {
+        "sx",
+        "sc",
+        "system",
+        "bash",
+        "sh",
+        "script",
+        "perl",
+        "ruby",
+        "html",
+        "javascript",
+        "js",
+        "cmd",
+        "pip",
+        "conda",
+        "pypy",
+        "python",
+        "python2",
+        "python3",
+        "edit",
+        "killbgscripts",
+    }
+)
 
 
 class InputRefused(RuntimeError):
@@ -121,7 +157,9 @@ class Shell:
         self._real: Any = None
 
     def system(self, command: str) -> NoReturn:
-        raise ShellRefused(f"!{command[:80]}: shell commands are not run while a notebook is graded; do it in Python, or remove the line.")
+        raise ShellRefused(
+            f"!{command[:80]}: shell commands are not run while a notebook is graded; do it in Python, or remove the line."
+        )
 
     getoutput = getoutput_split = system_piped = system_raw = system
 
@@ -143,13 +181,17 @@ class Shell:
 
     def _refuse_shell(self, shown: str, name: str) -> None:
         if name in _SHELL_MAGICS:
-            raise ShellRefused(f"{shown}: other programs are not run while a notebook is graded; remove it, or tag the cell `use`.")
+            raise ShellRefused(
+                f"{shown}: other programs are not run while a notebook is graded; remove it, or tag the cell `use`."
+            )
 
     def _shell(self) -> Any:
         if self._real is None:
             from IPython.core.interactiveshell import InteractiveShell
+            from traitlets.config import Config
 
-            shell = InteractiveShell.instance(user_module=self._worker.module, user_ns=self._worker.names)
+            quiet = Config({"HistoryManager": {"enabled": False}})  # no database, and no thread to write to it
+            shell = InteractiveShell.instance(config=quiet, user_module=self._worker.module, user_ns=self._worker.names)
             shell.system = shell.system_piped = shell.system_raw = shell.getoutput = self.system
             self._real = shell
         return self._real
@@ -212,7 +254,7 @@ class Worker:
             if isinstance(error, MemoryError):
                 self._ballast = None
             reply = {"error": self._describe(error, sys.exc_info()[2])}
-            error.__traceback__ = None
+            _TRACEBACK.__set__(error, None)  # else the frames, and all they hold, stay until the next error
         reply["printed"], reply["cut"] = _sendable(printed.text()), printed.cut
         reply["threads"] = _thread._count()
         return reply
@@ -296,8 +338,10 @@ class Worker:
         if isinstance(error, OSError):
             if self.refusals:
                 return self.refusals[-1]
-            if error.filename is not None:
+            if error.filename is not None or error.errno in (errno.EFBIG, errno.ENOSPC, errno.EROFS):
                 return "files"
+            if error.errno == errno.EACCES:  # without a file: the filter's answer to sockets
+                return "network"
         return "exception"
 
 
@@ -309,7 +353,9 @@ def learner_frames(traceback: types.TracebackType | None) -> tuple[str, int, int
         code = traceback.tb_frame.f_code
         if code.co_filename.startswith(_CELL):
             number = code.co_filename[len(_CELL) : -1]
-            places.append((int(number) if number.isdigit() else 0, traceback.tb_lineno or 0, code.co_name, code.co_filename))
+            places.append(
+                (int(number) if number.isdigit() else 0, traceback.tb_lineno or 0, code.co_name, code.co_filename)
+            )
         traceback = traceback.tb_next
         seen += 1
     if not places:
@@ -347,7 +393,11 @@ def _message(error: BaseException) -> str:
         text = str(error)
         text = str.__str__(text[:MESSAGE]) + (" ..." if len(text) > MESSAGE else "")
     except BaseException as problem:
-        text = "(its message took too long to make)" if isinstance(problem, _TooLong) else f"(its message can't be shown: {_type_name(problem)})"
+        text = (
+            "(its message took too long to make)"
+            if isinstance(problem, _TooLong)
+            else f"(its message can't be shown: {_type_name(problem)})"
+        )
     finally:
         if main:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -356,6 +406,7 @@ def _message(error: BaseException) -> str:
 
 
 _MAIN = _thread.get_ident()
+_TRACEBACK = BaseException.__dict__["__traceback__"]
 
 
 def _sendable(text: str) -> str:
@@ -378,14 +429,20 @@ def plain(value: Any, depth: int = 40) -> Any:
     if kind is int or isinstance(value, int):
         number = int.__add__(value, 0)
         if number.bit_length() > frames.INT_BITS:
-            raise NotPlain(f"the result holds an integer of {number.bit_length()} bits; at most {frames.INT_BITS} are read.")
+            raise NotPlain(
+                f"the result holds an integer of {number.bit_length()} bits; at most {frames.INT_BITS} are read."
+            )
         return number
     if isinstance(value, numpy.ndarray):
         array = numpy.array(value, copy=True, order="C", subok=False)
         if array.dtype.hasobject or array.dtype.kind == "V":
-            raise NotPlain(f"the result is an array of dtype {array.dtype}; numbers were expected. Check that its parts have equal shapes.")
+            raise NotPlain(
+                f"the result is an array of dtype {array.dtype}; numbers were expected. Check that its parts have equal shapes."
+            )
         if array.nbytes > frames.LIMIT // 2:
-            raise NotPlain(f"the result is an array of {array.nbytes >> 20} MB, shape {array.shape}; far more than any right answer.")
+            raise NotPlain(
+                f"the result is an array of {array.nbytes >> 20} MB, shape {array.shape}; far more than any right answer."
+            )
         return array
     if isinstance(value, numpy.generic):
         return value
@@ -406,7 +463,9 @@ def plain(value: Any, depth: int = 40) -> Any:
                 raise NotPlain(f"the result is a dict with a {type(key).__name__} as a key; strings were expected.")
             result[plain(key)] = plain(item, depth - 1)
         return result
-    raise NotPlain(f"the result is, or holds, a {_sendable(str(kind.__name__)[:100])}; numbers, arrays, strings, and lists, tuples or dicts of them can be compared.")
+    raise NotPlain(
+        f"the result is, or holds, a {_sendable(str(kind.__name__)[:100])}; numbers, arrays, strings, and lists, tuples or dicts of them can be compared."
+    )
 
 
 def serve() -> None:
@@ -427,7 +486,19 @@ def serve() -> None:
             try:
                 body = write({"id": request["id"], **reply})
             except frames.FrameError as error:
-                body = write({"id": request["id"], "error": {"type": "NotPlain", "message": f"the result can't be read: {error}", "traceback": "", "cell": 0, "line": 0, "cause": "value"}})
+                body = write(
+                    {
+                        "id": request["id"],
+                        "error": {
+                            "type": "NotPlain",
+                            "message": f"the result can't be read: {error}",
+                            "traceback": "",
+                            "cell": 0,
+                            "line": 0,
+                            "cause": "value",
+                        },
+                    }
+                )
             data = memoryview(header.pack(len(body)) + body)
             while data:
                 data = data[reply_to(REPLIES, data) :]

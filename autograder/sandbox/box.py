@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,7 +27,7 @@ START_LIMIT = 30.0
 REPLY_LIMIT = 40 << 20
 _STDERR_KEPT = 16_000
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_OVERHEAD = 768 << 20
+_OVERHEAD = 256 << 20
 """Address space of the interpreter, NumPy and its threads, beside what the lab allows."""
 _THREADS = 64
 
@@ -57,17 +56,15 @@ class Box:
         Its packages and limits.
     kind : str
         "bubblewrap" or "landlock".
-    uid : int or None
-        Who to become inside, if this process is root; None picks an unused one.
-    script : Path or None
-        What runs inside in place of the worker: the canary's probe.
-    arguments : sequence of str
-        For the script.
     """
 
-    def __init__(self, lab: Lab, kind: str, *, uid: int | None = None, script: Path | None = None, arguments: Sequence[str] = ()) -> None:
+    def __init__(self, lab: Lab, kind: str) -> None:
         self.kind = kind
         self.lab = lab
+        self.uid = _unused_uid() or os.geteuid()
+        """Who the sandbox runs as, seen from outside."""
+        self.limits = ""
+        """What besides the limits of single processes counts memory and processes; known once it has ended."""
         seen = layout(tuple(lab.packages))
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
@@ -81,17 +78,15 @@ class Box:
             "trees": seen.trees,
             "masks": seen.masks,
             "packages": seen.packages,
-            "files": [str(path) for path in (*BOX_FILES[:-1], script or BOX_FILES[-1])],
-            "arguments": list(arguments),
+            "files": [str(path) for path in BOX_FILES],
             "requests": request_read,
             "replies": reply_write,
             "memory": lab.memory_bytes,
             "overhead": _OVERHEAD,
             "cpu": int(lab.total_limit) + 30,
-            "processes": getattr(lab, "processes", 1),
+            "processes": lab.processes,
             "threads": _THREADS,
-            "cgroup": True,
-            "uid": _unused_uid() if uid is None else uid,
+            "uid": self.uid if self.uid != os.geteuid() else 0,
         }
         try:
             self._launcher = subprocess.Popen(
@@ -149,6 +144,11 @@ class Box:
         """End everything in the sandbox and wait until it has ended."""
         if self._open:
             self._end()
+
+    @property
+    def launcher_pid(self) -> int:
+        """The process outside that watches over the sandbox."""
+        return self._launcher.pid
 
     @property
     def stderr(self) -> str:
@@ -258,6 +258,7 @@ class Box:
             ended = json.loads(line) if line else {}
         except ValueError:
             ended = {}
+        self.limits = ended.get("group") or "rlimits"
         return ended
 
     def _more_stderr(self) -> bool:

@@ -20,10 +20,9 @@ def command(
     masks: Sequence[str],
     packages: Sequence[str],
     files: Sequence[str],
-    arguments: Sequence[str],
     seccomp: int,
 ) -> list[str]:
-    """The argument list: bubblewrap, its options, the interpreter, and the script in the sandbox.
+    """The argument list: bubblewrap, its options, the interpreter, and the worker in the sandbox.
 
     Parameters
     ----------
@@ -33,8 +32,6 @@ def command(
         As in `layout.Layout`.
     files : sequence of str
         Seen in ``/box`` by their own names; the last one is run.
-    arguments : sequence of str
-        For the script.
     seccomp : int
         A descriptor to read the filter from.
     """
@@ -59,5 +56,5 @@ def command(
         parts += ["--ro-bind", file, f"{BOX}/{os.path.basename(file)}"]
     parts += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"]
     parts += ["--seccomp", str(seccomp)]
-    parts += [python, "-I", "-S", "-B", f"{BOX}/{os.path.basename(files[-1])}", BOX, SITE, *arguments]
+    parts += [python, "-I", "-S", "-B", f"{BOX}/{os.path.basename(files[-1])}", BOX, SITE]
     return parts

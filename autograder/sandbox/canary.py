@@ -1,31 +1,319 @@
-"""Prove what a sandbox keeps out, before anything is trusted to it."""
+"""Prove what a sandbox keeps out, before anything is trusted to it.
+
+A small program of ours runs in each kind and tries what must not work. Official grading takes only a kind whose every
+promise was proven on this machine; the result is kept until the machine restarts, or kernel or code change.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import platform
 import shutil
-from typing import Literal
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
 from autograder.sandbox import landlock
-from autograder.sandbox.box import SandboxUnavailable
+from autograder.sandbox.box import Box, SandboxUnavailable, WorkerDied
+from autograder.spec import Lab
+
+PROMISES = ("network", "files", "memory", "processes", "tree")
+_WORDS = {"network": "net", "files": "fs", "memory": "memory", "processes": "pids", "tree": "tree-kill"}
+_HERE = Path(__file__).resolve().parent
+_START_LIMIT = 30.0
+
+
+@dataclass
+class Proof:
+    """What the canary found out about one kind.
+
+    `kept` maps each promise to "" if it held, else to what went wrong; `limits` says what else counts memory and processes.
+    """
+
+    kind: str
+    kept: dict[str, str] = field(default_factory=dict)
+    limits: str = ""
+
+    @property
+    def proven(self) -> bool:
+        return all(self.kept.get(promise, "not tried") == "" for promise in PROMISES)
+
+    @property
+    def words(self) -> str:
+        held = [_WORDS[promise] for promise in PROMISES if self.kept.get(promise) == ""]
+        broken = [f"{_WORDS[promise]} not proven ({self.kept.get(promise, 'not tried')})" for promise in PROMISES if self.kept.get(promise, "not tried")]
+        parts = [f"{', '.join(held)} proven"] if held else []
+        return f"{self.kind}: {'; '.join(parts + broken)}" + (f" ({self.limits})" if self.limits else "")
 
 
 def kinds() -> list[str]:
     """The sandbox kinds this machine has the parts for, strongest first."""
     found = []
-    if shutil.which("bwrap"):
+    if sys.platform == "linux" and shutil.which("bwrap"):
         found.append("bubblewrap")
-    if landlock.abi():
+    if sys.platform == "linux" and landlock.abi():
         found.append("landlock")
     return found
 
 
 def best(mode: Literal["official", "practice"] = "official") -> str:
-    """The strongest sandbox kind that has proven itself."""
+    """The strongest sandbox kind for this use.
+
+    Parameters
+    ----------
+    mode : {"official", "practice"}
+        Official grading takes only a kind of which every promise is proven; practice takes the kind that keeps most.
+
+    Raises
+    ------
+    SandboxUnavailable
+        There is none; one line says what was tried.
+    """
+    proofs = []
     for kind in kinds():
-        return kind
-    raise SandboxUnavailable("no sandbox here")
+        proofs.append(prove(kind))
+        if proofs[-1].proven:
+            return kind
+    usable = [proof for proof in proofs if "" in proof.kept.values()]
+    if mode == "practice" and usable:
+        return max(usable, key=lambda proof: sum(broken == "" for broken in proof.kept.values())).kind
+    tried = "; ".join(proof.words for proof in proofs)
+    advice = "On Linux, install bubblewrap (apt install bubblewrap); elsewhere, grade in a Linux container."
+    raise SandboxUnavailable(f"no sandbox here is proven to hold{f' ({tried})' if tried else ''}. {advice}")
 
 
 def describe(kind: str) -> str:
-    """The kind and what was proven of it, in words."""
-    return kind
+    """The kind and what its canary proved, in words: ``"bubblewrap: net, fs, memory, pids, tree-kill proven (cgroup v1)"``."""
+    return prove(kind).words
+
+
+@functools.cache
+def prove(kind: str) -> Proof:
+    """Run the canary in this kind, or read what it found since the machine started."""
+    key = _key(kind)
+    stored = _read_cache(key)
+    if stored is not None:
+        return stored
+    proof = run_canary(kind)
+    # What went wrong may be gone the next time (a busy machine): only success is remembered on disk.
+    if proof.proven:
+        _write_cache(key, proof)
+    return proof
+
+
+def run_canary(kind: str) -> Proof:
+    """Try everything, without looking at what is remembered."""
+    proof = Proof(kind)
+    checks: dict[str, Callable[[str], str]] = {"network": _network, "files": _files, "memory": _memory, "processes": _processes, "tree": _tree}
+    for promise, check in checks.items():
+        try:
+            proof.kept[promise] = check(kind)
+        except WorkerDied as death:
+            proof.kept[promise] = f"the sandbox {death.detail}"[:300]
+    proof.limits = _limits(kind)
+    return proof
+
+
+# --- the promises ---------------------------------------------------------------------------------
+
+
+def _lab(**options: Any) -> Lab:
+    return Lab("canary", "The canary", (), ("numpy",), **{"total_limit": 60.0, **options})
+
+
+class _Probe:
+    """The probe in a sandbox, ready to be asked."""
+
+    def __init__(self, kind: str, **options: Any) -> None:
+        self.box = Box(_lab(**options), kind)
+        self.box.request({"do": "load", "drivers": (_HERE / "probe.py").read_text(encoding="utf-8")}, timeout=_START_LIMIT)
+        self.box.request({"do": "mark", "task": "canary", "names": []}, timeout=_START_LIMIT)
+
+    def ask(self, what: str, timeout: float = 10.0, **inputs: Any) -> Any:
+        reply = self.box.request({"do": "call", "task": "canary", "driver": what, "inputs": inputs}, timeout=timeout)
+        return reply["value"] if "value" in reply else reply["error"]
+
+    def __enter__(self) -> _Probe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.box.close()
+
+
+def _network(kind: str) -> str:
+    with _Probe(kind) as probe:
+        return _got(probe.ask("network"))
+
+
+def _files(kind: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="canary-") as directory, _Probe(kind) as probe:
+        # Open to everyone outside, so that it's the sandbox that hides it, and not who the sandbox runs as.
+        os.chmod(directory, 0o777)
+        secret = Path(directory, "answer")
+        secret.write_text("42", encoding="ascii")
+        secret.chmod(0o644)
+        package = _HERE.parent
+        readable = [str(secret), directory, str(package / "spec.py"), str(package / "specs"), str(package), "/etc/passwd", "/etc/shadow", "/root", "/home"]
+        readable += [os.path.expanduser("~"), os.getcwd(), "/proc/1/environ", "/proc/self/mem", "/sys/kernel"]
+        writable = [directory, "/", "/dev", "/dev/shm", "/run", "/var/tmp", "/usr/lib", "/box", "/box/site"]
+        if kind == "bubblewrap":
+            # Inside, these are empty ground of its own. Seen with nothing in them, they are hidden.
+            readable = [path for path in readable if path not in ("/root", "/home") and path not in _parents_of_mounts(probe)]
+        got = probe.ask("files", readable=readable, writable=writable)
+        broken = _got(got)
+        return broken or ("it wrote into a directory outside" if len(os.listdir(directory)) > 1 else "")
+
+
+def _parents_of_mounts(probe: _Probe) -> set[str]:
+    """Directories made inside only to mount the interpreter below them."""
+    from autograder.sandbox.layout import layout
+
+    return {str(parent) for tree in layout(("numpy",)).trees for parent in Path(tree).parents}
+
+
+def _memory(kind: str) -> str:
+    for way in ("one_block", "creep"):
+        with _Probe(kind, memory_bytes=64 << 20) as probe:
+            try:
+                answer = probe.ask(way, size=40 << 30 if way == "one_block" else 2 << 30, timeout=20.0)
+            except WorkerDied as death:
+                if death.cause != "memory":
+                    return f"beyond its memory, it {death.detail}"
+                continue
+            if type(answer) is not dict or answer.get("cause") != "memory":
+                return f"of 64 MB it {answer}"[:200]
+    return ""
+
+
+def _processes(kind: str) -> str:
+    with _Probe(kind) as probe:
+        broken = _got(probe.ask("processes", outside=os.getpid()))
+        if broken:
+            return broken
+        if probe.ask("identity") == 0:
+            return "it runs as root"
+    with _Probe(kind, processes=8) as probe:
+        made = probe.ask("family")
+        return "" if type(made) is int and made < 150 else f"it made {made} processes"
+
+
+def _tree(kind: str) -> str:
+    probe = _Probe(kind, processes=8)
+    try:
+        made = probe.ask("family")
+        before = descendants(probe.box.launcher_pid)
+    finally:
+        probe.box.close()
+    if type(made) is not int or made < 1:
+        return f"no child could be made to try it on ({made})"[:200]
+    if len(before) < 2:
+        return "its children were not seen from outside"
+    left = [pid for pid, started in before.items() if _started(pid) == started]
+    return f"{len(left)} of {len(before)} processes were left" if left else ""
+
+
+def _got(got: Any) -> str:
+    if type(got) is not list:
+        return f"the probe failed: {got}"[:200]
+    return ", ".join(str(item)[:80] for item in got[:5])
+
+
+def _limits(kind: str) -> str:
+    box = Box(_lab(), kind)
+    with contextlib.suppress(WorkerDied):
+        box.request({"do": "load", "drivers": ""}, timeout=_START_LIMIT)
+    box.close()
+    return box.limits
+
+
+def descendants(root: int) -> dict[int, str]:
+    """Processes below `root`, with when each was started."""
+    parents: dict[int, tuple[int, str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1]), fields[19]
+    found: dict[int, str] = {}
+    pending = [root]
+    while pending:
+        above = pending.pop()
+        for pid, (parent, started) in parents.items():
+            if parent == above:
+                found[pid] = started
+                pending.append(pid)
+    return found
+
+
+def _started(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+# --- what is remembered ---------------------------------------------------------------------------
+
+
+def _key(kind: str) -> str:
+    digest = hashlib.sha256()
+    for part in (kind, str(os.geteuid()), platform.release(), sys.version, sys.base_prefix, _boot(), _bubblewrap_version()):
+        digest.update(part.encode() + b"\0")
+    for path in sorted([*_HERE.glob("*.py"), _HERE.parent / "worker.py", _HERE.parent / "frames.py"]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _boot() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return "unknown"
+
+
+def _bubblewrap_version() -> str:
+    program = shutil.which("bwrap")
+    if program is None:
+        return ""
+    status = os.stat(program)
+    return f"{program} {status.st_size} {status.st_mtime_ns}"
+
+
+def _cache_directory() -> Path | None:
+    """A directory of this user alone; what others could write there, they could forge."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    directory = Path(base if base and os.path.isabs(base) else os.path.expanduser("~/.cache")) / "autograder"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+    except (OSError, RuntimeError):
+        return None
+    return directory if status.st_uid == os.geteuid() and not status.st_mode & 0o022 else None
+
+
+def _read_cache(key: str) -> Proof | None:
+    directory = _cache_directory()
+    if directory is None:
+        return None
+    try:
+        stored = json.loads((directory / f"canary-{key[:32]}.json").read_text(encoding="utf-8"))
+        return Proof(**stored)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write_cache(key: str, proof: Proof) -> None:
+    directory = _cache_directory()
+    if directory is None:
+        return
+    # A full or read-only disk costs the canary a second the next time, nothing else.
+    with contextlib.suppress(OSError):
+        temporary = directory / f".canary-{os.getpid()}"
+        temporary.write_text(json.dumps(asdict(proof)), encoding="utf-8")
+        temporary.replace(directory / f"canary-{key[:32]}.json")
