@@ -79,7 +79,7 @@ def constant_factor(e: Evidence) -> str | None:
     factor = (got[big] / want[big]).real
     if factor == 0 or not math.isfinite(factor) or not e.close(got / factor, want.astype(e.pair[1].dtype)):
         return None
-    if abs(factor - 1) < 1e-3:
+    if abs(abs(factor) - 1) < 1e-3:
         return None
     word, reason = name_factor(factor, e)
     return f"{part(e)} is {word} times what it should be{reason}."

@@ -1,0 +1,193 @@
+"""One task's verdict and words, with the learner's code called in this process in place of a sandbox."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from small_lab import DOUBLE, ORACLES, PARTS, make_lab, task
+
+from autograder import verdict
+from autograder.answerkey import AnswerKey
+from autograder.oracles import OracleError
+from autograder.report import TaskResult
+from autograder.run import Answer, Died, Missing, Outcome, Raised
+from autograder.spec import Inputs, Task
+
+
+class Direct:
+    """Stands in for a Runner."""
+
+    def __init__(self, function: Callable[..., Any], **answers: Any) -> None:
+        self.function, self.answers = function, answers
+        self.calls = 0
+
+    def reach(self, task: Task) -> None:
+        pass
+
+    def notes(self, task: Task) -> list[str]:
+        return ["a note"]
+
+    def call(self, task: Task, inputs: Inputs) -> Outcome:
+        self.calls += 1
+        try:
+            value = self.function(**inputs)
+        except Exception as error:  # noqa: BLE001  as a sandbox would
+            return Raised(type(error).__name__, str(error), traceback.format_exc())
+        return value if isinstance(value, (Died, Missing)) else Answer(value, **self.answers)
+
+
+def judged(function: Callable[..., Any], of: Task = DOUBLE, **answers: Any) -> tuple[TaskResult, Direct]:
+    runner = Direct(function, **answers)
+    return verdict.judge_task(runner, AnswerKey(make_lab(of), 5, ORACLES), of), runner
+
+
+def test_right() -> None:
+    result, runner = judged(lambda x: 2 * x)
+    assert (result.verdict, result.points, result.max_points) == ("right", 10.0, 10.0)
+    assert result.cases == runner.calls == 4 + 25
+    assert result.notes == ["a note"]
+    assert result.counter_example is None
+
+
+def test_output_that_was_cut_is_noted_and_costs_nothing() -> None:
+    result, _ = judged(lambda x: 2 * x, cut=True)
+    assert result.verdict == "right"
+    assert any("cut" in note for note in result.notes)
+
+
+def test_wrong_with_the_smallest_counter_example() -> None:
+    result, _ = judged(lambda x: 2 * x if x.ndim < 2 else -2 * x)
+    assert (result.verdict, result.cause, result.points) == ("wrong", "value", 0.0)
+    example = result.counter_example
+    assert example is not None
+    assert example.inputs.startswith("x = np.array([[")
+    assert example.inputs.count(",") == 0, "a 1 by 1 matrix is the smallest"
+    assert example.oracles == ["one", "other"]
+    assert example.replay.startswith("double(")
+    assert example.expected != example.got
+    assert result.diagnosis[0] == "The sign of the result is wrong."
+    assert result.diagnosis[1] == "It goes wrong exactly when an input has 2 or more axes."
+    assert "come out wrong" in result.message
+
+
+def test_a_large_failing_case_is_shrunk() -> None:
+    far = task("double", DOUBLE.oracles["one"], edges=lambda rng: [{"x": rng.normal(size=(4, 4))}], examples=0)
+    result, _ = judged(lambda x: 2 * x if x.size < 2 else x, far)
+    assert result.counter_example is not None
+    assert result.counter_example.expected.count(",") == 1, "two entries"
+
+
+def test_the_case_shown_is_one_the_first_sentence_is_about() -> None:
+    # On a case of one entry nothing can be said of an order; on most others it can.
+    result, _ = judged(parts_swapped, PARTS)
+    assert result.diagnosis[0].startswith("The results are right but in another order")
+
+
+def parts_swapped(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.maximum(x, 0), np.minimum(x, 0)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def function(x: Any) -> Any:
+        raise error
+
+    return function
+
+
+def test_raised() -> None:
+    result, _ = judged(raising(NotImplementedError()))
+    assert (result.verdict, result.cause) == ("failed", "exception")
+    assert result.diagnosis[0] == "The hole has not been filled in yet."
+    assert "raised NotImplementedError" in result.message
+    assert "raise error" in result.traceback
+
+
+def test_raised_in_some_cases_only() -> None:
+    result, _ = judged(lambda x: 2 * x + 0 * x[0])
+    assert result.counter_example is not None
+    assert result.counter_example.got.startswith("IndexError")
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"), [("time", "failed"), ("memory", "failed"), ("network", "refused"), ("files", "refused")]
+)
+def test_died_ends_the_calls(cause: Any, expected: str) -> None:
+    hinted = task("double", DOUBLE.oracles["one"], hints={cause: "Think again."})
+    result, runner = judged(lambda x: Died(cause, "ran longer than 1 s"), hinted)
+    assert (result.verdict, result.cause, runner.calls) == (expected, cause, 1)
+    assert result.message == "Ran longer than 1 s."
+    assert result.diagnosis == [verdict.ADVICE[cause], "Think again."]
+
+
+def test_died_while_a_smaller_case_was_looked_for() -> None:
+    calls = iter(range(1000))
+    far = task("double", DOUBLE.oracles["one"], edges=lambda rng: [{"x": rng.normal(size=(4, 4))}], examples=0)
+    result, _ = judged(lambda x: x if next(calls) == 0 else Died("exit", "left"), far)
+    assert result.verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"), [("missing", "missing"), ("exception", "failed"), ("network", "refused")]
+)
+def test_missing(cause: Any, expected: str) -> None:
+    because = "cell 3, which defines `double`, failed: NameError: numpy"
+    result, runner = judged(lambda x: Missing(("double",), because, cause, 3, "Traceback"))
+    assert (result.verdict, result.cause, runner.calls) == (expected, cause, 1)
+    assert result.message == "Cell 3, which defines `double`, failed: NameError: numpy"
+    assert result.traceback == "Traceback"
+
+
+def test_right_but_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict, "PATIENCE", 0)
+    result, runner = judged(lambda x: 2 * x)
+    assert (result.verdict, result.cause, runner.calls) == ("failed", "time", 1)
+    assert "too slow" in result.message
+
+
+def test_without_a_sure_answer_there_is_no_verdict() -> None:
+    unsure = task(
+        "double", DOUBLE.oracles["one"], oracles={"one": DOUBLE.oracles["one"], "other": lambda framework, x: x}
+    )
+    with pytest.raises(OracleError, match="disagree"):
+        judged(lambda x: 2 * x, unsure)
+
+
+def judge(inputs: Inputs, got: Any, want: Any) -> list[str]:
+    return [] if got["sum"] == float(want.sum()) else ["The sum is off.", "It should be that of the doubles."]
+
+
+JUDGED = task("double", DOUBLE.oracles["one"], judge=judge)
+
+
+def test_a_judge_may_accept_what_is_not_equal() -> None:
+    result, _ = judged(lambda x: {"sum": float((2 * x).sum())}, JUDGED_LOOSELY)
+    assert result.verdict == "right"
+
+
+JUDGED_LOOSELY = task(
+    "double",
+    DOUBLE.oracles["one"],
+    judge=lambda inputs, got, want: [] if abs(got["sum"] - want.sum()) < 1e-9 else ["off"],
+)
+
+
+def test_a_judges_words_come_first() -> None:
+    result, _ = judged(lambda x: {"sum": 0.123}, JUDGED)
+    assert result.message.endswith("In the smallest: The sum is off.")
+    assert result.diagnosis[0] == "It should be that of the doubles."
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {}, {"sum": None}, "text", np.ones(2)])
+def test_an_answer_a_judge_cannot_read_is_wrong(odd: Any) -> None:
+    result, _ = judged(lambda x: odd, JUDGED_LOOSELY)
+    assert result.verdict == "wrong"
+
+
+def test_code_that_changes_its_mind_still_gets_a_verdict() -> None:
+    flips = iter(range(100_000))
+    result, _ = judged(lambda x: 2 * x if next(flips) % 3 else x + 1)
+    assert result.verdict == "wrong"
