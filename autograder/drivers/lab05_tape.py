@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,34 @@ Names = Mapping[str, Any]
 class Node:
     """What a tape holds: the nodes it was computed from, and the rule that turns its cotangent into theirs."""
 
-    __slots__ = ("inputs", "label", "rule")
+    __slots__ = ("index", "inputs")
 
-    def __init__(self, label: str, inputs: tuple[Node, ...] = (), rule: Callable[..., Any] | None = None) -> None:
-        self.label = label
+    rule: Any = None
+
+    def __init__(self, index: int, inputs: tuple[Node, ...] = ()) -> None:
+        self.index = index
         self.inputs = inputs
-        self.rule = rule
 
     def __repr__(self) -> str:
-        return f"<node {self.label}>"
+        return f"<node {label(self.index)}>"
+
+
+class Computed(Node):
+    """A node with a rule, which counts how often it runs."""
+
+    __slots__ = ("calls", "partials")
+
+    def __init__(self, index: int, inputs: tuple[Node, ...], partials: list[Any]) -> None:
+        self.index = index
+        self.inputs = inputs
+        self.partials = partials
+        self.calls = 0
+
+    def rule(self, g: Any) -> tuple[Any, ...]:
+        self.calls += 1
+        if g is None:
+            raise TypeError(f"the rule of {self!r} was given None; a node that no cotangent reached passes nothing on.")
+        return tuple([_pass_on(g, partial) for partial in self.partials])
 
 
 class Tensor:
@@ -61,26 +81,21 @@ def order(names: Names, inputs: list[list[int]], root: int, repeat: int) -> dict
     `inputs` lists what each node of a motif was computed from. With `repeat` above 1 the motif is chained that
     often: the last node of one copy is node 0 of the next.
     """
-    size = len(inputs)
-    nodes = [Node(label(index)) for index in range(size)]
-    whole, first = list(nodes), nodes
-    for copy in range(repeat):
-        if copy:
-            offset = (size - 1) * copy
-            nodes = [nodes[-1], *(Node(label(offset + index)) for index in range(1, size))]
-            whole.extend(nodes[1:])
-        for node, indices in zip(nodes, inputs, strict=True):
-            if indices:
-                node.inputs = tuple(nodes[index] for index in indices)
-    place = {node: index for index, node in enumerate(whole)}
-    answer = names["topological_order"](first[root], lambda node: node.inputs)
+    with _building():
+        step = len(inputs) - 1
+        whole = [Node(index) for index in range(step * repeat + 1)]
+        for copy in range(repeat):
+            for index, needed in enumerate(inputs):
+                if needed:
+                    whole[step * copy + index].inputs = tuple([whole[step * copy + k] for k in needed])
+    answer = names["topological_order"](whole[root], _inputs_of)
     if isinstance(answer, (str, bytes)) or not hasattr(answer, "__iter__"):
         raise TypeError(f"topological_order returned {_kind(answer)}; expected a list of nodes.")
     found = []
     for node in answer:
         if not isinstance(node, Node):
             raise TypeError(f"topological_order returned a list with {_kind(node)} in it; expected nodes only.")
-        found.append(place[node])
+        found.append(node.index)
     if repeat > 1:
         return {"order": np.array(found, dtype=np.int64)}
     return {"order": [label(index) for index in found]}
@@ -92,12 +107,12 @@ def accumulate(names: Names, arrays: list[np.ndarray], steps: list[list[Any]], n
     A step is ``[node, "array", k]``, ``[node, "none", 0]``, or ``[node, "sum", other]``: what `other` has so far.
     """
     before = [array.copy() for array in arrays]
-    made = [Node(label(index)) for index in range(nodes)]
+    made = [Node(index) for index in range(nodes)]
     cotangents: dict[Node, Any] = {}
     for index, kind, which in steps:
         value = None if kind == "none" else arrays[which] if kind == "array" else cotangents[made[which]]
         names["accumulate"](cotangents, made[index], value)
-    sums = {node.label: cotangents[node] for node in made if node in cotangents}
+    sums = {label(node.index): cotangents[node] for node in made if node in cotangents}
     changed = [f"arrays[{k}]" for k, then in enumerate(before) if not np.array_equal(then, arrays[k])]
     return {"sums": sums, "changed": ", ".join(changed)}
 
@@ -111,33 +126,34 @@ def backward(
     ``["times", array]``, ``["spread", shape]`` or ``["none"]``. With `repeat` above 1 the graph is chained that
     often through its only leaf, step 0.
     """
-    calls: Counter[Node] = Counter()
-    leaves: dict[Node, str] = {}
-    previous: Node | None = None
-    for _ in range(repeat):
-        nodes: list[Node] = []
-        for index, step in enumerate(steps):
-            if step["op"] == "leaf":
-                node = previous or Node(label(index))
-                if previous is None:
-                    leaves[node] = node.label
+    with _building():
+        whole: list[Node] = []
+        place = {}
+        for copy in range(repeat):
+            nodes = whole[-1:] if copy else []
+            for index, step in enumerate(steps):
+                if step["op"] != "leaf":
+                    nodes.append(Computed(index, tuple([nodes[k] for k in step["inputs"]]), partials[index]))
+                elif not copy:
+                    nodes.append(Node(index))
+            if not copy:
+                place = {node: label(node.index) for node in nodes if not node.inputs}
+                whole.extend(nodes)
             else:
-                node = Node(label(index), tuple(nodes[k] for k in step["inputs"]))
-                node.rule = _rule(node, partials[index], calls)
-            nodes.append(node)
-        previous = nodes[root]
+                whole.extend(nodes[1:])
     before = cotangent.copy()
-    answer = names["backward"](previous, cotangent)
+    answer = names["backward"](whole[root] if repeat == 1 else whole[-1], cotangent)
     if not isinstance(answer, dict):
         raise TypeError(f"backward returned {_kind(answer)}; expected a dict from leaf to gradient.")
     gradients = {}
     for node, gradient in answer.items():
         if not isinstance(node, Node):
             raise TypeError(f"backward returned a dict with {_kind(node)} as a key; expected leaves (nodes).")
-        gradients[leaves.get(node, f"{node.label}, which is not a leaf")] = gradient
+        gradients[place.get(node, f"{label(node.index)}, which is not a leaf")] = gradient
+    again = [node for node in whole if isinstance(node, Computed) and node.calls > 1][:3]
     return {
         "gradients": gradients,
-        "again": ", ".join(f"{node.label}: {count} times" for node, count in calls.most_common(3) if count > 1),
+        "again": ", ".join(f"{label(node.index)}: {node.calls} times" for node in again),
         "changed": "" if np.array_equal(before, cotangent) else "cotangent",
     }
 
@@ -177,16 +193,19 @@ def stale(names: Names, tensors: list[np.ndarray], events: list[list[Any]]) -> l
     return outcomes
 
 
-def _rule(node: Node, partials: list[Any], calls: Counter[Node]) -> Callable[[Any], tuple[Any, ...]]:
-    def rule(g: Any) -> tuple[Any, ...]:
-        calls[node] += 1
-        if g is None:
-            raise TypeError(
-                f"the rule of {node!r} was given None; a node that no cotangent reached has nothing to pass on."
-            )
-        return tuple(_pass_on(g, partial) for partial in partials)
+@contextmanager
+def _building() -> Iterator[None]:
+    """Make many objects without the collector looking through them, now or while the learner's code runs."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
-    return rule
+
+def _inputs_of(node: Node) -> tuple[Node, ...]:
+    return node.inputs
 
 
 def _pass_on(g: Any, partial: list[Any]) -> Any:

@@ -29,7 +29,7 @@ def replay_order(inputs: list[list[int]], root: int, repeat: int) -> str:
     step = len(inputs) - 1
     return (
         f"motif, step, copies = {inputs[:-1]}, {step}, {repeat}  # copies of the motif, end to end\n"
-        f"inputs = {{step * n + i: tuple(step * n + k for k in motif[i]) for n in range(copies) for i in range(step)}}\n"
+        f"inputs = {{step * n + i: [step * n + k for k in motif[i]] for n in range(copies) for i in range(step)}}\n"
         f"inputs[step * copies] = ()\n"
         f"topological_order(0, inputs.__getitem__)"
     )
@@ -144,6 +144,7 @@ ORDER = Task(
     edges=cases.order_edges,
     oracles={"torch": oracles.order_torch, "tensorflow": oracles.order_tensorflow, "numpy": oracles.order_reach},
     judge=judges.order,
+    limit=3.0,
     hints={
         "recursion": f"The longest graph tried is a chain of {cases.CHAIN:,} nodes: keep a list of nodes still to "
         "visit.",
@@ -192,6 +193,7 @@ BACKWARD = Task(
         "numpy": oracles.backward_differences,
     },
     judge=judges.backward,
+    limit=3.0,
     hints={
         "recursion": f"The longest graph tried is a chain of {cases.CHAIN:,} nodes: walk along "
         "topological_order(root, ...).",
