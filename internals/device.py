@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -243,17 +244,17 @@ class SimArray:
     def __repr__(self) -> str:
         return f"SimArray(shape={self.shape}, dtype={self.dtype}, device={self.device.name})"
 
-    __add__, __radd__ = _operator(np.add), _reflected(np.add)
-    __sub__, __rsub__ = _operator(np.subtract), _reflected(np.subtract)
-    __mul__, __rmul__ = _operator(np.multiply), _reflected(np.multiply)
-    __truediv__, __rtruediv__ = _operator(np.true_divide), _reflected(np.true_divide)
-    __pow__, __rpow__ = _operator(np.power), _reflected(np.power)
-    __matmul__, __rmatmul__ = _operator(np.matmul), _reflected(np.matmul)
-    __neg__, __invert__ = _operator(np.negative), _operator(np.invert)
-    __and__, __or__ = _operator(np.bitwise_and), _operator(np.bitwise_or)
-    __lt__, __le__, __gt__, __ge__ = (_operator(f) for f in (np.less, np.less_equal, np.greater, np.greater_equal))
-    __eq__ = _operator(np.equal)
-    __ne__ = _operator(np.not_equal)
+    # Python's own operators, so that the host's arrays inside take the path that they take on the host.
+    __add__, __radd__ = _operator(operator.add), _reflected(operator.add)
+    __sub__, __rsub__ = _operator(operator.sub), _reflected(operator.sub)
+    __mul__, __rmul__ = _operator(operator.mul), _reflected(operator.mul)
+    __truediv__, __rtruediv__ = _operator(operator.truediv), _reflected(operator.truediv)
+    __pow__, __rpow__ = _operator(operator.pow), _reflected(operator.pow)
+    __matmul__, __rmatmul__ = _operator(operator.matmul), _reflected(operator.matmul)
+    __and__, __or__ = _operator(operator.and_), _operator(operator.or_)
+    __neg__, __invert__ = _operator(operator.neg), _operator(operator.invert)
+    __lt__, __le__, __gt__, __ge__ = map(_operator, (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = _operator(operator.eq), _operator(operator.ne)
     __hash__ = None  # type: ignore[assignment]  # as NumPy: element-wise equality can't hash
 
 
