@@ -381,7 +381,11 @@ def progress_done() -> None:
 
 def main() -> NoReturn:
     """Run the command that was typed."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code == INTERRUPTED:
+        # Python would first wait for the threads that grade; their sandboxes end with this process.
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -393,7 +397,7 @@ def run(arguments: list[str]) -> int:
     except Refusal as refusal:
         complain(str(refusal))
         return refusal.code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the parser turns a broken pipe into an exit, and only that
         return lost_output("the reader of the output went away before all of it was written")
     except OSError as error:
         if debug:
@@ -402,9 +406,11 @@ def run(arguments: list[str]) -> int:
             f"{error.filename}: {error.strerror}" if error.filename else f"output: {error.strerror or error}"
         )
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted")
-        return INTERRUPTED
+        code = INTERRUPTED
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            say(str(error))
+            return WRONG_USE
         if hasattr(error, "format_message"):  # the command-line parser's own errors
             complain(error.format_message())
             return WRONG_USE
@@ -412,6 +418,8 @@ def run(arguments: list[str]) -> int:
             raise
         complain(f"a fault in the autograder: {type(error).__name__}: {error} (AUTOGRADER_DEBUG=1 shows where)")
         return WRONG_USE
+    if code == INTERRUPTED:
+        complain("interrupted")
     return code if isinstance(code, int) else FULL
 
 

@@ -86,12 +86,19 @@ class Grader:
             notebook = read_notebook(path)
         except NotebookError as error:
             raise GradeError(str(error)) from None
+        except OSError as error:
+            raise GradeError(f"{Path(path).name}: can't be read: {error.strerror or error}.") from None
         return self.grade_notebook(notebook, os.fspath(path), lab)
 
     def grade_notebook(
-        self, notebook: Notebook, file: str = "", lab: Lab | None = None, tasks: Sequence[str] | None = None
+        self,
+        notebook: Notebook,
+        file: str = "",
+        lab: Lab | None = None,
+        tasks: Sequence[str] | None = None,
+        box: sandbox.Box | None = None,
     ) -> Report:
-        """Grade what was read from a notebook; only the named `tasks`, if any are named.
+        """Grade what was read from a notebook; only the named `tasks`, if any are named; in `box`, if one is ready.
 
         Raises
         ------
@@ -102,7 +109,7 @@ class Grader:
         try:
             lab = find_lab(notebook, lab)
             chosen = lab.tasks if tasks is None else tuple(lab.task(name) for name in tasks)
-            kind = self.kind or sandbox.best(mode=self.mode)
+            kind = box.kind if box is not None else self.kind or sandbox.best(mode=self.mode)
         except (ValueError, sandbox.SandboxUnavailable) as error:
             raise GradeError(
                 f"{Path(file).name}: {error}" if file and Path(file).name not in str(error) else str(error)
@@ -121,7 +128,7 @@ class Grader:
             graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:
-            with Runner(lab, notebook.cells, kind=kind) as runner:
+            with Runner(lab, notebook.cells, kind=kind, box=box) as runner:
                 # Tasks are reached in the notebook's order and reported in the lab's.
                 results = {task.name: _grade_task(runner, key, task) for task in runner.tasks if task in chosen}
             report.tasks = [results[task.name] for task in chosen]
@@ -179,8 +186,12 @@ def grade_files(
             _tell_fault()
             return GradeError(f"{Path(path).name}: a fault in the autograder: {type(error).__name__}: {error}")
 
-    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+    pool = ThreadPoolExecutor(max_workers=max(1, workers))
+    try:
         yield from pool.map(grade_one, paths)
+    finally:
+        # Whoever stops asking, as at an interrupt, does not wait for what is still being graded.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def named_lab(lab: Lab | str | None) -> Lab | None:

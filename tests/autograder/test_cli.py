@@ -1,0 +1,349 @@
+"""The command line: exit codes, one line per error, nothing heavy before it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_lab import NAME, ORACLES, make_lab, notebook, write
+
+from autograder import cli, grade, sandbox
+from autograder.report import Report
+
+needs_sandbox = pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on this machine")
+ROOT = Path(cli.__file__).parents[1]
+
+
+def typed(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The small lab in place of the real ones; returns an empty directory, the current one."""
+    small = make_lab()
+    monkeypatch.setattr(grade, "lab_names", lambda: [NAME])
+    monkeypatch.setattr(grade, "load_lab", lambda name: small)
+    monkeypatch.setattr(grade, "oracles_of", lambda lab, progress: ORACLES)
+    monkeypatch.setattr(cli, "start_oracles", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+WRONG = {"double": "import numpy as np\ndef double(x):\n    return x"}
+
+
+def one_error_line(err: str) -> str:
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("autograder: ")
+    return lines[0]
+
+
+# --- help -----------------------------------------------------------------------------------------
+
+
+def test_help_comes_at_once() -> None:
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        assert typed("--help").returncode == 0
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) <= 0.3
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from autograder import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert loaded.isdisjoint(
+        {"numpy", "hypothesis", "torch", "tensorflow", "rich", "sqlalchemy", "IPython", "jinja2", "tornado"}
+    )
+
+
+@pytest.mark.parametrize("command", ["check", "grade", "release", "submit", "doctor", "oracles", "gradebook"])
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([command, "--help"]) == 0
+    assert f"autograder {command}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("autograder")
+
+
+# --- grading --------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["grade", str(write(lab / "right.ipynb"))]) == 0
+    out, err = capsys.readouterr()
+    assert "20 of 20 points" in out
+    assert err == ""
+
+
+@needs_sandbox
+def test_not_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["grade", str(write(lab / "wrong.ipynb", **WRONG))]) == 1
+    assert "10 of 20 points" in capsys.readouterr().out
+
+
+@needs_sandbox
+def test_many_files_get_a_line_each_and_the_worst_exit_code(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write(lab / "a.ipynb"), write(lab / "b.ipynb", **WRONG), lab / "c.ipynb"]
+    files[2].write_text("{")
+    assert cli.run(["grade", *map(str, files)]) == 2
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith("20/20")
+    assert lines[1].startswith("10/20")
+    assert lines[1].endswith("double: wrong")
+    assert "c.ipynb" in one_error_line(err)
+    assert cli.run(["grade", *map(str, files[:2])]) == 1
+
+
+@needs_sandbox
+def test_json(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(write(lab / "a.ipynb")), str(lab / "none.ipynb")]
+    assert cli.run(["grade", "--json", "--seed", "7", "--practice", *files]) == 2
+    first, second = json.loads(capsys.readouterr().out)
+    report = Report.from_json(json.dumps(first))
+    assert (report.seed, report.mode, report.full_marks) == (7, "practice", True)
+    assert second["file"] == files[1]
+    assert "none.ipynb" in second["error"]
+
+
+@needs_sandbox
+def test_pages(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (lab / "x").mkdir()
+    files = [str(write(lab / "a.ipynb")), str(write(lab / "x" / "a.ipynb"))]
+    assert cli.run(["grade", files[0], "--html", "one.html"]) == 0
+    assert "<html" in (lab / "one.html").read_text(encoding="utf-8")
+    assert cli.run(["grade", *files, "--html", "pages"]) == 0
+    assert sorted(path.name for path in (lab / "pages").iterdir()) == ["a-2.html", "a.html"]
+    capsys.readouterr()
+
+
+@needs_sandbox
+def test_a_full_disk_keeps_the_old_page_and_says_so(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lab / "page.html").write_text("old")
+
+    def full(self: Path, *arguments: Any, **more: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    write_to = json.dumps(notebook()).encode()
+    (lab / "a.ipynb").write_bytes(write_to)
+    assert cli.run(["grade", "a.ipynb", "--html", "page.html"]) == 2
+    out, err = capsys.readouterr()
+    assert "20 of 20 points" in out, "what was graded is shown all the same"
+    assert "No space left on device" in one_error_line(err)
+    assert (lab / "page.html").read_bytes() == b"old"
+
+
+# --- one task -------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_check_finds_the_notebook(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(lab / "mine.ipynb", **WRONG)
+    (lab / "other.ipynb").write_text("{}")
+    assert cli.run(["check", "parts"]) == 0
+    assert cli.run(["check", "double"]) == 1
+    assert "mine.ipynb" in capsys.readouterr().out
+
+
+def test_check_with_two_candidates(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(lab / "a.ipynb")
+    write(lab / "b.ipynb")
+    assert cli.run(["check", "parts"]) == 2
+    assert "a.ipynb, b.ipynb. Name one with --notebook" in one_error_line(capsys.readouterr().err)
+
+
+def test_check_of_a_task_that_is_not_there(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(lab / "a.ipynb")
+    assert cli.run(["check", "cube"]) == 2
+    assert "has double, parts" in one_error_line(capsys.readouterr().err)
+    assert cli.run(["check", "cube", "--notebook", "a.ipynb"]) == 2
+    assert "no task 'cube'" in one_error_line(capsys.readouterr().err)
+
+
+def test_check_where_there_is_no_notebook(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["check", "parts"]) == 2
+    assert "no lab's notebook in this directory" in one_error_line(capsys.readouterr().err)
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["grade"], "Missing argument"),
+        (["grade", "--frob", "a.ipynb"], "--frob"),
+        (["frob"], "No such command"),
+        (["grade", "none.ipynb"], "none.ipynb"),
+        (["grade", "."], "not a regular file"),
+        (["grade", "empty.ipynb"], "empty"),
+        (["grade", "text.ipynb"], "not a notebook"),
+        (["grade", "cut.ipynb"], "not a notebook"),
+        (["grade", "huge.ipynb"], "500 MB"),
+        (["grade", "alien.ipynb"], "lab42_other"),
+        (["grade", "new.ipynb"], "version 99"),
+        (["grade", "good.ipynb", "--seed", "-1"], "--seed -1"),
+        (["grade", "good.ipynb", "--seed", "x"], "--seed"),
+        (["grade", "good.ipynb", "--workers", "0"], "--workers"),
+        (["grade", "good.ipynb", "--sandbox", "tank"], "--sandbox tank"),
+        (["grade", "good.ipynb", "--html", "no/where.html"], "the directory no is not there"),
+        (["grade", "good.ipynb", "good.ipynb", "--html", "text.ipynb"], "give a directory"),
+        (["check", "double", "--notebook", "none.ipynb"], "none.ipynb"),
+        (["submit", "none.ipynb"], "none.ipynb"),
+        (["gradebook", "export", "--out", "no/where.csv"], "no/where.csv"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    lab: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    (lab / "empty.ipynb").touch()
+    (lab / "text.ipynb").write_text("plain text")
+    (lab / "cut.ipynb").write_text(json.dumps(notebook())[:200])
+    with open(lab / "huge.ipynb", "wb") as file:
+        file.truncate(500 << 20)
+    write(lab / "alien.ipynb", lab="lab42_other")
+    newer = notebook()
+    newer["metadata"]["autograder"]["version"] = 99
+    (lab / "new.ipynb").write_text(json.dumps(newer))
+    write(lab / "good.ipynb")
+    began = time.monotonic()
+    assert cli.run(arguments) == 2
+    assert time.monotonic() - began < 5
+    assert words in one_error_line(capsys.readouterr().err)
+
+
+def test_a_lab_nobody_knows(lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(cli, "start_oracles", lambda: None)
+    assert cli.run(["grade", str(write(lab / "good.ipynb")), "--lab", "lab77"]) == 2
+    assert "no lab is called 'lab77'; there are" in one_error_line(capsys.readouterr().err)
+
+
+def test_a_directory_that_is_read_only(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(lab / "good.ipynb")
+    # Root may write anywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    assert cli.run(["grade", "good.ipynb", "--html", "page.html"]) == 2
+    assert "is read-only" in one_error_line(capsys.readouterr().err)
+
+
+def test_names_of_files_cannot_drive_the_terminal(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["grade", "\x1b[31mred.ipynb"]) == 2
+    assert "\x1b" not in one_error_line(capsys.readouterr().err)
+
+
+def test_a_fault_of_ours_is_one_line_too(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*arguments: Any) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(cli, "make_grader", faulty)
+    write(lab / "good.ipynb")
+    assert cli.run(["grade", "good.ipynb"]) == 2
+    assert "a fault in the autograder: ZeroDivisionError: ours" in one_error_line(capsys.readouterr().err)
+    monkeypatch.setenv("AUTOGRADER_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        cli.run(["grade", "good.ipynb"])
+
+
+def test_interrupted(lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "make_grader", interrupted)
+    write(lab / "good.ipynb")
+    assert cli.run(["grade", "good.ipynb"]) == 130
+    assert one_error_line(capsys.readouterr().err) == "autograder: interrupted"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["oracles", "status"]])
+def test_output_to_a_full_disk(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "autograder", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "No space left on device" in one_error_line(done.stderr)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["oracles", "status"]])
+def test_a_reader_that_went_away(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "autograder", *arguments],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "went away" in one_error_line(done.stderr)
+
+
+# --- oracles --------------------------------------------------------------------------------------
+
+
+def test_the_life_of_the_oracles(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = tmp_path_factory.mktemp("o")
+    home.chmod(0o700)
+    env = {"AUTOGRADER_RUNTIME_DIR": str(home)}
+    assert typed("oracles", "status", env=env).stdout == "tensorflow: not running\ntorch: not running\n"
+    assert typed("oracles", "stop", env=env).stdout == "None was running.\n"
+    assert typed("oracles", "start", env=env).stdout == "tensorflow: starting\ntorch: starting\n"
+    try:
+        assert typed("oracles", "start", env=env).stdout == "tensorflow: runs already\ntorch: runs already\n"
+        deadline = time.monotonic() + 10
+        while "not running" in (status := typed("oracles", "status", env=env)).stdout and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert "importing" in status.stdout or "ready" in status.stdout
+    finally:
+        assert typed("oracles", "stop", env=env).stdout == "Ended: tensorflow, torch.\n"
+
+
+def test_a_runtime_directory_that_is_open_to_others(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    done = typed("oracles", "start", env={"AUTOGRADER_RUNTIME_DIR": str(tmp_path / "open")})
+    assert done.returncode == 2
+    assert "chmod 700" in one_error_line(done.stderr)
