@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,9 +12,53 @@ import numpy.random  # noqa: F401  the children share it
 
 from autograder import grade, notebook, sandbox, slicing, spec
 from autograder.feedback import html, terminal
+from autograder.oracles import OracleError
 from autograder.report import Report
 
 Reply = Callable[[dict[str, Any]], None]
+
+
+class Prepared:
+    """Cases with their answers, and a sandbox that has started, before anybody has asked.
+
+    Parameters
+    ----------
+    lab, task : str
+        What will probably be asked for. Its cases are drawn first, then those of the tasks that follow it.
+    """
+
+    def __init__(self, lab: str, task: str = "") -> None:
+        self.lab = spec.load_lab(lab)
+        self.tell: Callable[[str], None] = lambda sentence: None
+        self.grader = grade.Grader(mode="practice", progress=self._progress)
+        self.box: sandbox.Box | None = sandbox.open(self.lab, kind=sandbox.best(mode="practice"))
+        self.asked = False
+        names = [one.name for one in self.lab.tasks]
+        first = names.index(task) if task in names else 0
+        order = self.lab.tasks[first:] + self.lab.tasks[:first]
+        threading.Thread(target=self._draw, args=(order,), daemon=True).start()
+
+    def _progress(self, sentence: str) -> None:
+        self.tell(sentence)
+
+    def _draw(self, order: Sequence[spec.Task]) -> None:
+        # One after another: the likeliest is ready soonest, and a request does not wait for the rest.
+        for task in order:
+            if self.asked:
+                return
+            try:
+                self.grader.key(self.lab, [task]).cases(task)
+            except OracleError:
+                continue  # whoever asks for this task will be told
+
+    def take_box(self) -> sandbox.Box | None:
+        """The sandbox, once; whoever takes it closes it."""
+        box, self.box = self.box, None
+        return box
+
+    def close(self) -> None:
+        if box := self.take_box():
+            box.close()
 
 
 def import_everything() -> None:
@@ -25,17 +70,35 @@ def import_everything() -> None:
         spec.driver_source(lab)
         for task in lab.tasks:
             task.strategy()
-    sandbox.best(mode="practice")
     empty = Report("", "", "", "practice", "", "", 0, "")
     html.fragment(empty)
     terminal.brief(empty)
 
 
-def answer(request: dict[str, Any], reply: Reply) -> None:
+def likely_lab(file: str) -> str:
+    """The lab of the notebook that is being worked on; "" where there is no telling."""
+    saved = read_saved(file)
+    known = spec.lab_names()
+    if saved and saved.lab in known:
+        return saved.lab
+    return known[0] if len(known) == 1 else ""
+
+
+def prepare(about: str) -> Prepared | None:
+    """Get ready for a check of "lab" or "lab task", if one is likely and a sandbox is there."""
+    if not about:
+        return None
+    try:
+        return Prepared(*about.split(" ", 1))
+    except (ValueError, sandbox.SandboxUnavailable):
+        return None  # the check will say what is wrong
+
+
+def answer(request: dict[str, Any], reply: Reply, prepared: Prepared | None = None) -> None:
     """Answer one request: any number of progress replies, then one with a report or an error in words."""
     try:
         if request.get("do") == "check":
-            reply(check(request, lambda sentence: reply({"progress": sentence})))
+            reply(check(request, lambda sentence: reply({"progress": sentence}), prepared))
         elif request.get("do") == "submit":
             from autograder import submission
 
@@ -46,7 +109,7 @@ def answer(request: dict[str, Any], reply: Reply) -> None:
         reply({"error": str(error)})
 
 
-def check(request: dict[str, Any], progress: Callable[[str], None]) -> dict[str, Any]:
+def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Prepared | None = None) -> dict[str, Any]:
     """Grade the tasks asked for on the cells that the kernel has run."""
     history = [slicing.Executed(number, source, succeeded) for number, source, succeeded in request["cells"]]
     saved = read_saved(request["file"])
@@ -56,12 +119,21 @@ def check(request: dict[str, Any], progress: Callable[[str], None]) -> dict[str,
     cells, unbound = cells_for(lab, [task.name for task in tasks], history, saved)
     digest = hashlib.sha256("\0".join(cell.source for cell in cells).encode(errors="replace")).hexdigest()
     taken = notebook.Notebook(cells, lab.name, digest)
-    grader = grade.Grader(mode="practice", progress=progress)
-    report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, [task.name for task in tasks])
+    if prepared is not None and prepared.lab.name == lab.name:
+        prepared.asked, prepared.tell = True, progress
+        grader, box = prepared.grader, prepared.take_box()
+    else:
+        grader, box = grade.Grader(mode="practice", progress=progress), None
+    report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, [task.name for task in tasks], box)
     add_unbound(report, unbound, request["defined"])
     if note := sandbox_note():
         report.notes.append(note)
-    return {"report": report.to_json(), "html": html.fragment(report), "text": terminal.brief(report)}
+    return {
+        "report": report.to_json(),
+        "html": html.fragment(report),
+        "text": terminal.brief(report),
+        "about": f"{lab.name} {tasks[0].name}",
+    }
 
 
 def read_saved(file: str) -> notebook.Notebook | None:
@@ -107,7 +179,7 @@ def cells_for(
 
 def add_unbound(report: Report, unbound: set[str], defined: Sequence[str]) -> None:
     """Where the kernel knows a name that no cell binds, say why the check can't see it."""
-    hidden = sorted(unbound & set(defined))
+    hidden = sorted(unbound & set(defined) - {"check", "submit"})
     if hidden and not report.full_marks:
         them = ", ".join(f"`{name}`" for name in hidden)
         report.notes.append(

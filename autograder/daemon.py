@@ -1,7 +1,9 @@
-"""The warm process of one user: everything imported, oracles started, a fork per request.
+"""The warm process of one user: everything imported, oracles started, a child ready for the next check.
 
-``python -m autograder.daemon``; `autograder.warm` starts it and speaks to it. One thread only, so that forking is
-safe: a child shares what was imported, answers one request and ends, and can neither slow nor break the next.
+``python -m autograder.daemon``; `autograder.warm` starts it and speaks to it. The process itself has one thread and
+runs nothing of a learner's, so that it can fork: each request is answered by a child, which shares what was imported,
+ends when it has answered, and can neither slow nor break the next. One child waits ahead of its request, with cases
+drawn, answers fetched and a sandbox started.
 """
 
 from __future__ import annotations
@@ -10,13 +12,15 @@ import argparse
 import contextlib
 import gc
 import os
+import selectors
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from autograder import frames, oracles, warm
 from autograder.oracles import runtime
@@ -30,13 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Answers the checks of this user's notebooks.")
     parser.add_argument("--lock", type=int, required=True, help="descriptor of the lock file, held for life")
     parser.add_argument("--idle", type=float, default=900.0, help="seconds without a request after which it ends")
+    parser.add_argument("--file", default="", help="the notebook for which it was started")
     options = parser.parse_args(arguments)
-    os.umask(0o077)
     stamp = warm.code_stamp()
     path = warm.socket_path()
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(os.fspath(path))
+        os.chmod(path, 0o600)
         listener.listen(64)
         oracles.launch_all()
         from autograder import answering  # all that is heavy, once the oracles are on their way
@@ -44,39 +49,118 @@ def main(arguments: list[str] | None = None) -> int:
         answering.import_everything()
         gc.collect()
         gc.freeze()
+        server = Server(listener, stamp, options.idle, options.lock, answering.likely_lab(options.file))
         try:
-            serve(listener, stamp, options.idle, options.lock)
+            server.serve()
         finally:
             path.unlink(missing_ok=True)
+            server.close()
     return 0
 
 
-def serve(listener: socket.socket, stamp: str, idle: float, lock: int) -> None:
-    children: set[int] = set()
-    last = time.monotonic()
-    while True:
-        for child in list(children):
-            if os.waitpid(child, os.WNOHANG)[0]:
-                children.discard(child)
-                last = time.monotonic()
-        listener.settimeout(1.0 if children else max(0.0, last + idle - time.monotonic()) + 0.01)
+class Child:
+    """One child, and the socket over which it is handed its request; the other end closes when it ends."""
+
+    def __init__(self, pid: int, line: socket.socket) -> None:
+        self.pid, self.line = pid, line
+
+    def hand(self, connection: socket.socket) -> bool:
+        """Give it a learner's connection. False if it has ended."""
         try:
-            connection, _ = listener.accept()
-        except TimeoutError:
-            if not children and time.monotonic() - last >= idle:
+            socket.send_fds(self.line, [b"!"], [connection.fileno()])
+        except OSError:
+            return False
+        return True
+
+    def about(self) -> str:
+        """What it said last: the lab and the task it was asked about."""
+        self.line.setblocking(False)
+        try:
+            return self.line.recv(200).decode()
+        except OSError:
+            return ""
+
+
+class Server:
+    """Accepts, greets and hands on; never waits for anything but the next event."""
+
+    def __init__(self, listener: socket.socket, stamp: str, idle: float, lock: int, about: str) -> None:
+        self.listener, self.stamp, self.idle, self.lock = listener, stamp, idle, lock
+        self.about = about
+        """What will probably be asked next."""
+        self.busy: list[Child] = []
+        self.spare: Child | None = None
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(listener, selectors.EVENT_READ)
+        self.last = time.monotonic()
+
+    def serve(self) -> None:
+        while True:
+            if self.spare is None and not self.busy and self.about:
+                self.spare = self.fork(self.about)
+            left = None if self.busy else max(0.0, self.last + self.idle - time.monotonic())
+            for key, _ in self.selector.select(left):
+                if key.fileobj is not self.listener:
+                    self.reap(key.data)
+                elif not self.accept():
+                    return
+            if not self.busy and time.monotonic() - self.last >= self.idle:
                 return
-            continue
+
+    def accept(self) -> bool:
+        """Take one connection. False when this process must make way for newer code, or was told to stop."""
+        connection, _ = self.listener.accept()
         with connection:
-            connection.settimeout(None)
             if not runtime.same_user(connection):
-                continue
-            last = time.monotonic()
-            if not greet(connection, stamp):
-                return
-            child = os.fork()
-            if child == 0:
-                become_child(connection, listener, lock)
-            children.add(child)
+                return True
+            self.last = time.monotonic()
+            if not greet(connection, self.stamp):
+                return False
+            child, self.spare = self.spare or self.fork(""), None
+            if not child.hand(connection):
+                self.reap(child)
+                child = self.fork("")
+                child.hand(connection)
+            self.busy.append(child)
+        return True
+
+    def fork(self, about: str) -> Child:
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            self.forget()
+            become_child(theirs, about)
+        theirs.close()
+        child = Child(pid, ours)
+        self.selector.register(ours, selectors.EVENT_READ, child)
+        return child
+
+    def forget(self) -> None:
+        """In a child: close what is the parent's alone, the lock above all."""
+        for child in [*self.busy, *([self.spare] if self.spare else [])]:
+            child.line.close()
+        self.selector.close()
+        self.listener.close()
+        os.close(self.lock)
+
+    def reap(self, child: Child) -> None:
+        """A child has ended, or has told what it was about and is ending."""
+        self.about = child.about() or self.about
+        self.selector.unregister(child.line)
+        child.line.close()
+        os.waitpid(child.pid, 0)
+        self.busy = [other for other in self.busy if other is not child]
+        if self.spare is child:
+            # It could not prepare itself: don't try in a loop, the next request will say what is wrong.
+            self.spare, self.about = None, ""
+        self.last = time.monotonic()
+
+    def close(self) -> None:
+        """Let the waiting child go. Those at work finish by themselves."""
+        if self.spare is not None:
+            self.spare.line.close()
+            os.waitpid(self.spare.pid, 0)
 
 
 def greet(connection: socket.socket, stamp: str) -> bool:
@@ -94,18 +178,16 @@ def greet(connection: socket.socket, stamp: str) -> bool:
     return current == stamp == request.get("stamp")
 
 
-def become_child(connection: socket.socket, listener: socket.socket, lock: int) -> None:
-    """Answer one request in a process of its own, and end. Never returns."""
+def become_child(line: socket.socket, about: str) -> NoReturn:
+    """Wait for a request, answer it in this process, and end."""
     status = 1
     try:
-        listener.close()
-        os.close(lock)  # the lock is the parent's alone
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        converse(connection)
+        work(line, about)
         status = 0
     except (KeyboardInterrupt, OSError, EOFError, frames.FrameError):
-        pass  # the learner went away; there is nobody to tell
+        status = 0  # the learner went away; there is nobody to tell
     except BaseException:
         traceback.print_exc()
         raise
@@ -114,27 +196,46 @@ def become_child(connection: socket.socket, listener: socket.socket, lock: int) 
         os._exit(status)
 
 
-def converse(connection: socket.socket) -> None:
+def work(line: socket.socket, about: str) -> None:
+    from autograder import answering
+
+    with contextlib.ExitStack() as stack:
+        prepared = answering.prepare(about)
+        if prepared is not None:
+            stack.callback(prepared.close)
+        _, descriptors, _, _ = socket.recv_fds(line, 1, 1)
+        if not descriptors:  # the parent has ended
+            return
+        with socket.socket(fileno=descriptors[0]) as connection:
+            asked = converse(connection, prepared)
+        line.sendall(asked.encode()[:200])
+
+
+def converse(connection: socket.socket, prepared: Any) -> str:
+    """Answer the one request of a connection; returns the lab and task it was about."""
     from autograder import answering
 
     request = frames.read_frame(connection, timeout=30.0)
     lock = threading.Lock()
+    asked = ""
 
-    def reply(message: dict[str, Any]) -> None:
+    def write(message: dict[str, Any]) -> None:
+        nonlocal asked
+        asked = message.get("about", asked)
         with lock:
             frames.write_frame(connection, message)
 
+    def write_if_heard(message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            write(message)
+
+    # What is handed in is graded and recorded even when the notebook closes meanwhile.
+    reply: Callable[[dict[str, Any]], None] = write_if_heard
     if request.get("do") == "check":
         threading.Thread(target=watch, args=(connection,), daemon=True).start()
-    else:
-        # What is handed in is graded and recorded even when the notebook closes meanwhile.
-        unheard = reply
-
-        def reply(message: dict[str, Any]) -> None:
-            with contextlib.suppress(OSError):
-                unheard(message)
-
-    answering.answer(request, reply)
+        reply = write
+    answering.answer(request, reply, prepared)
+    return asked
 
 
 def watch(connection: socket.socket) -> None:

@@ -80,6 +80,7 @@ def start() -> bool:
         log.truncate(0)
         command = [sys.executable, "-P", "-m", "autograder.daemon", "--lock", str(lock.fileno())]
         command += ["--idle", os.environ.get("AUTOGRADER_PRACTICE_IDLE", "900")]
+        command += ["--file", os.environ.get("JPY_SESSION_NAME", "")]
         process = subprocess.Popen(
             command,
             cwd="/",

@@ -81,7 +81,7 @@ def _task(task: TaskResult) -> RenderableType:
         body.append(plain("What this looks like:", "bold"))
         listing = Table.grid(padding=(0, 1))
         for count, line in enumerate(task.diagnosis, 1):
-            listing.add_row(f"{count}." if len(task.diagnosis) > 1 else "", plain(line))
+            listing.add_row(*([f"{count}."] if len(task.diagnosis) > 1 else []), plain(line))
         body.append(Padding(listing, (0, 0, 0, 2)))
     if task.traceback:
         body += [plain("Where your code stopped:", "bold"), Padding(plain(task.traceback.rstrip()), (0, 0, 0, 2))]

@@ -15,6 +15,16 @@ VERDICTS = {
 """Verdict to a sign and a word. Colour only repeats what these say."""
 
 
+FRAMEWORKS = {
+    "torch": "PyTorch",
+    "tensorflow": "TensorFlow",
+    "numpy": "NumPy",
+    "onnxruntime": "ONNX Runtime",
+    "keras": "Keras",
+    "paddle": "Paddle",
+}
+
+
 def number(value: float) -> str:
     """2 for 2.0, 2.5 for 2.5."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
@@ -82,16 +92,10 @@ def cases(task: TaskResult) -> str:
 
 def oracles(task: TaskResult) -> str:
     """Who says what the right answer is."""
-    example = task.counter_example
-    known = {
-        "torch": "PyTorch",
-        "tensorflow": "TensorFlow",
-        "numpy": "NumPy",
-        "onnxruntime": "ONNX Runtime",
-        "keras": "Keras",
-        "paddle": "Paddle",
-    }
-    return " and ".join(known.get(name, name) for name in example.oracles) if example else ""
+    if not task.counter_example:
+        return ""
+    *most, last = [FRAMEWORKS.get(name, name) for name in task.counter_example.oracles] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def provenance(report: Report) -> list[tuple[str, str]]:
