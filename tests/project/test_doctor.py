@@ -98,7 +98,9 @@ def test_runs_before_anything_is_installed() -> None:
 
 
 def test_is_quick() -> None:
-    subprocess.run([sys.executable, "-m", "autograder.doctor"], cwd=ROOT, capture_output=True, check=False)
-    started = time.monotonic()
-    subprocess.run([sys.executable, "-m", "autograder.doctor"], cwd=ROOT, capture_output=True, check=False)
-    assert time.monotonic() - started < 5
+    seconds = []
+    for _ in range(3):  # the first may run the sandboxes' canaries, which are remembered until the machine restarts
+        started = time.monotonic()
+        subprocess.run([sys.executable, "-m", "autograder.doctor"], cwd=ROOT, capture_output=True, check=False)
+        seconds.append(time.monotonic() - started)
+    assert min(seconds) < 3
