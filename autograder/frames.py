@@ -225,6 +225,8 @@ class _Decoder:
         raise FrameError(f"not a frame: extension {code} is unknown.")
 
     def _array(self, parts: list[Any]) -> ndarray:
+        if len(parts) not in (3, 5):
+            raise FrameError("not a frame: an array without its parts.")
         name, shape, raw = parts[0], parts[1], parts[-1]
         dtype = _dtype(name)
         if type(raw) is not bytes or type(shape) is not list or len(shape) > 32:

@@ -101,10 +101,11 @@ def _read_bytes(path: Path) -> bytes:
         raise NotebookError(f"{path.name}: can't be opened: {error.strerror}.") from None
     except ValueError:
         raise NotebookError(f"{str(path)!r} is no file name.") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotebookError(f"{path.name or path}: not a regular file; give the .ipynb file itself.")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise NotebookError(f"{path.name}: not a regular file; give the .ipynb file itself.")
         if status.st_size > MAX_BYTES:
             raise NotebookError(
                 f"{path.name}: {status.st_size / 2**20:.0f} MB, at most {MAX_BYTES >> 20} MB are read. "
@@ -127,7 +128,9 @@ def _parse_json(raw: bytes, name: str) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NotebookError(f"{name}: not UTF-8 text (byte {error.start}); a notebook is JSON in UTF-8. Save it again from JupyterLab.") from None
+        raise NotebookError(
+            f"{name}: not UTF-8 text (byte {error.start}); a notebook is JSON in UTF-8. Save it again from JupyterLab."
+        ) from None
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -144,9 +147,13 @@ def _parse_json(raw: bytes, name: str) -> dict[str, Any]:
     if type(version) is not int:
         raise NotebookError(f"{name}: not a notebook: its nbformat is missing.")
     if version < 4:
-        raise NotebookError(f"{name}: notebook format {version}; format 4 is needed. Open it in JupyterLab and save it.")
+        raise NotebookError(
+            f"{name}: notebook format {version}; format 4 is needed. Open it in JupyterLab and save it."
+        )
     if version > 4:
-        raise NotebookError(f"{name}: notebook format {version} is newer than this autograder knows (4). Save it as format 4.")
+        raise NotebookError(
+            f"{name}: notebook format {version} is newer than this autograder knows (4). Save it as format 4."
+        )
     return document
 
 
@@ -164,7 +171,9 @@ def _lab_name(metadata: dict[str, Any], name: str) -> str:
         return ""
     lab, version = entry.get("lab"), entry.get("version", VERSION)
     if type(version) is not int or version > VERSION or version < 1:
-        raise NotebookError(f"{name}: made for version {str(version)[:20]} of the labs' format; this autograder knows version {VERSION}. Update it.")
+        raise NotebookError(
+            f"{name}: made for version {str(version)[:20]} of the labs' format; this autograder knows version {VERSION}. Update it."
+        )
     return lab if isinstance(lab, str) else ""
 
 
@@ -188,7 +197,9 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
     notes = []
     for cell in cells:
         if cell.grade_id and cell.grade_id in seen:
-            notes.append(f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell ({cell.grade_id}); both are run, in order.")
+            notes.append(
+                f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell ({cell.grade_id}); both are run, in order."
+            )
         if cell.grade_id:
             seen[cell.grade_id] = cell.number
     return cells, notes
@@ -216,10 +227,23 @@ def make_cell(number: int, source: str, *, tags: Iterable[str] = (), grade_id: s
     tags = frozenset(tags)
     skip = next((tag for tag in SKIPPED_TAGS if tag in tags), "")
     code, problem, line = to_python(source)
-    tree = None if problem else parse(code)
+    first, _, body = source.lstrip().partition("\n")
+    # What %%time and its like run is the cell's own code: names it binds count.
+    tree = None if problem else parse(to_python(body)[0] if first.startswith("%%") else code)
     if tree is None:
         return Cell(number, source, code, tags, grade_id, skip, problem, line)
-    return Cell(number, source, code, tags, grade_id, skip, "", 0, frozenset(_bound_names(tree.body)), tuple(_checked_tasks(tree)))
+    return Cell(
+        number,
+        source,
+        code,
+        tags,
+        grade_id,
+        skip,
+        "",
+        0,
+        frozenset(_bound_names(tree.body)),
+        tuple(_checked_tasks(tree)),
+    )
 
 
 def to_python(source: str) -> tuple[str, str, int]:
@@ -232,7 +256,10 @@ def to_python(source: str) -> tuple[str, str, int]:
     problem, line = _syntax_problem(source)
     if not problem or not _may_be_ipython(source):
         return source, problem, line
-    if sum(text.lstrip()[:1] in ("%", "!", "?") or text.rstrip().endswith("?") for text in source.splitlines()) > _MAX_MAGIC_LINES:
+    if (
+        sum(text.lstrip()[:1] in ("%", "!", "?") or text.rstrip().endswith("?") for text in source.splitlines())
+        > _MAX_MAGIC_LINES
+    ):
         return source, f"more than {_MAX_MAGIC_LINES} magic lines in one cell", 1
     blank = len(source) - len(source.lstrip("\n"))
     try:
@@ -299,8 +326,19 @@ def _checked_tasks(tree: ast.Module) -> Iterable[str]:
     pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop(0)
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-            called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, str)
+        ):
+            called = (
+                node.func.id
+                if isinstance(node.func, ast.Name)
+                else node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else ""
+            )
             if called == "check":
                 yield node.args[0].value
         pending.extend(ast.iter_child_nodes(node))
@@ -328,13 +366,17 @@ def _place(cells: Sequence[Cell], task: str, names: tuple[str, ...]) -> Place:
     elif defined:
         stop = defined[-1] + 1
         if checked:
-            notes.append(f"Cell {cells[checked[-1]].number} checks {task} before it is defined in cell {cells[defined[0]].number}.")
+            notes.append(
+                f"Cell {cells[checked[-1]].number} checks {task} before it is defined in cell {cells[defined[0]].number}."
+            )
     else:
         stop = len(cells)
     for index, cell in run:
         again = sorted(cell.defines & set(names))
         if index >= stop and again:
-            notes.append(f"{', '.join(again)} is bound again in cell {cell.number}, after the check; what the check saw was graded.")
+            notes.append(
+                f"{', '.join(again)} is bound again in cell {cell.number}, after the check; what the check saw was graded."
+            )
     return Place(stop, tuple(notes))
 
 
@@ -351,10 +393,18 @@ def match_lab(notebook: Notebook, labs: Iterable[Lab]) -> Lab:
         for lab in labs:
             if lab.name == notebook.lab:
                 return lab
-        raise NotebookError(f"the notebook is for {notebook.lab[:60]!r}, which isn't among the labs ({', '.join(lab.name for lab in labs)}).")
-    scored = sorted(((_found(notebook, lab), -position, lab) for position, lab in enumerate(labs)), key=lambda row: row[:2], reverse=True)
+        raise NotebookError(
+            f"the notebook is for {notebook.lab[:60]!r}, which isn't among the labs ({', '.join(lab.name for lab in labs)})."
+        )
+    scored = sorted(
+        ((_found(notebook, lab), -position, lab) for position, lab in enumerate(labs)),
+        key=lambda row: row[:2],
+        reverse=True,
+    )
     if not scored or scored[0][0] == 0:
-        raise NotebookError("the notebook's metadata name no lab, and no lab's tasks are in it. Name the lab with --lab.")
+        raise NotebookError(
+            "the notebook's metadata name no lab, and no lab's tasks are in it. Name the lab with --lab."
+        )
     return scored[0][2]
 
 
@@ -367,7 +417,9 @@ def require_lab(notebook: Notebook, lab: Lab) -> None:
         Its metadata name another lab.
     """
     if notebook.lab and notebook.lab != lab.name:
-        raise NotebookError(f"the notebook is for {notebook.lab[:60]!r}, not for {lab.name!r}. Hand in the right file, or name its lab.")
+        raise NotebookError(
+            f"the notebook is for {notebook.lab[:60]!r}, not for {lab.name!r}. Hand in the right file, or name its lab."
+        )
 
 
 def _found(notebook: Notebook, lab: Lab) -> int:

@@ -119,6 +119,8 @@ class Runner:
         self._failed: dict[int, Raised | Died] = {}
         self._killers: set[int] = set()
         self._missing: dict[str, tuple[str, ...]] = {}
+        self._stopped: dict[str, Died] = {}
+        """Tasks whose names could not even be asked for, and why."""
         self._served: set[str] = set()
         """Tasks this very sandbox was called for."""
         self._threads = False
@@ -163,8 +165,7 @@ class Runner:
             self._drop()
         while self._reached < stop or task.name not in self._missing:
             if self._spent >= self.lab.total_limit:
-                self._missing.setdefault(task.name, task.names)
-                self._failed.setdefault(self._reached, Died("time", self._over()))
+                self._give_up(task, Died("time", self._over()))
                 return
             try:
                 self._open()
@@ -176,8 +177,7 @@ class Runner:
                 self._drop()
                 if self._reached == stop:
                     # Died between cells, while being asked for names: whatever it was, this task's names can't be had.
-                    self._missing.setdefault(task.name, task.names)
-                    self._failed.setdefault(max(stop - 1, 0), Died(death.cause, death.detail))
+                    self._give_up(task, Died(death.cause, death.detail))
 
     def call(self, task: Task, inputs: Mapping[str, Any]) -> Outcome:
         """Call the task's driver on one case, in the sandbox.
@@ -281,7 +281,7 @@ class Runner:
         return self._checked(reply, request["do"])
 
     def _over(self) -> str:
-        return f"was not run: the notebook as a whole took longer than {self.lab.total_limit:g} s"
+        return f"as a whole ran longer than {self.lab.total_limit:g} s, so the rest of it was not run"
 
     def _checked(self, reply: dict[str, Any], do: str) -> dict[str, Any]:
         """The reply, once its parts have the types they should; else the sandbox counts as dead."""
@@ -325,7 +325,9 @@ class Runner:
 
     def _why_missing(self, task: Task) -> Missing:
         names = self._missing[task.name]
-        stop = self._places[task.name].stop
+        if task.name in self._stopped:
+            stopped = self._stopped[task.name]
+            return Missing(names, f"the notebook {stopped.detail}.", stopped.cause)
         spoken = " and ".join(f"`{name}`" for name in names)
         for index in range(len(self._cells) - 1, -1, -1):
             cell = self._cells[index]
@@ -354,10 +356,11 @@ class Runner:
                     "missing",
                     cell.number,
                 )
-        late = self._failed.get(max(stop - 1, 0))
-        if isinstance(late, Died):
-            return Missing(names, f"the notebook {late.detail}.", late.cause, late.cell)
         return Missing(names, f"no cell defines {spoken}.", "missing")
+
+    def _give_up(self, task: Task, why: Died) -> None:
+        self._missing.setdefault(task.name, task.names)
+        self._stopped.setdefault(task.name, why)
 
     def _drop(self) -> None:
         if self._box is not None:

@@ -56,7 +56,7 @@ def main() -> None:
     libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: whatever is orphaned inside becomes ours
     name = f"autograder-{os.getpid()}"
     group = cgroups.create(name, memory=order["memory"] + (64 << 20), processes=order["threads"] + 8)
-    scratch = tempfile.mkdtemp(prefix="autograder-")
+    scratch = tempfile.mkdtemp(prefix=f"{name}-")
     try:
         child = os.fork()
         if child == 0:

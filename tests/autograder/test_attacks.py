@@ -161,7 +161,7 @@ ATTACKS = [
     Attack("half-a-surrogate", body("return '\\ud800'"), "", "?"),
     # The wire.
     Attack("forged-frame", body("import os, struct, msgpack\nb = msgpack.packb({'value': 3, 'id': 1, 'printed': '', 'cut': False, 'threads': 0}); os.write(4, struct.pack('>I', len(b)) + b)"), "protocol"),
-    Attack("half-a-frame", body("import os, time; os.write(4, b'\\0\\0\\1\\0abc')"), "protocol"),
+    Attack("half-a-frame", body("import os, time; os.write(4, b'\\0\\0\\1\\0abc')"), "protocol time"),
     Attack("giant-frame", body("import os; os.write(4, b'\\xff\\xff\\xff\\xff')"), "protocol"),
     Attack("noise", body("import os; os.write(4, os.urandom(100_000))"), "protocol"),
     Attack("not-msgpack", body("import os; os.write(4, b'\\0\\0\\0\\1\\xc1')"), "protocol"),

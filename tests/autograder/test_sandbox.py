@@ -1,0 +1,269 @@
+"""Sandboxes: what they see, that the canary notices what leaks, that nothing is silently weaker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from autograder import sandbox
+from autograder.sandbox import Box, SandboxUnavailable, WorkerDied, canary, landlock, seccomp
+from autograder.sandbox.canary import PROMISES, Proof
+from autograder.sandbox.layout import layout
+from tests.autograder.boxes import KINDS, small_lab
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    canary.prove.cache_clear()
+
+
+# --- the canary --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_canary_proves_every_promise(kind: str) -> None:
+    proof = canary.run_canary(kind)
+    assert proof.kept == dict.fromkeys(PROMISES, ""), proof.words
+    assert "net, fs, memory, pids, tree-kill proven" in proof.words and proof.limits
+
+
+def leaky(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Weaken one wall of the sandbox, in a copy of its code."""
+    copy = tmp_path / "sandbox"
+    shutil.copytree(ROOT / "autograder" / "sandbox", copy)
+    edits = {
+        "network": ("seccomp.py", "for numbers in _NETWORK.values():", "for numbers in ():"),
+        "files-read": ("launcher.py", "rules.append((temporary", 'rules.append(("/", landlock.READ)); rules.append((temporary'),
+        "files-write": ("launcher.py", "rules.append((temporary", 'rules.append(("/tmp", landlock.WRITE)); rules.append((temporary'),
+        "memory": ("launcher.py", 'order["memory"] + order["overhead"],', "1 << 40,"),
+        "processes": ("seccomp.py", "    if processes <= 1:", "    if processes <= 0:"),
+    }
+    file, old, new = edits[name]
+    text = (copy / file).read_text()
+    assert old in text
+    (copy / file).write_text(text.replace(old, new))
+    if name == "memory":
+        (copy / "cgroups.py").write_text((copy / "cgroups.py").read_text().replace("def create(", "def create(*_, **__):\n    return None\n\n\ndef _unused("))
+    monkeypatch.setattr("autograder.sandbox.box._LAUNCHER", copy / "launcher.py")
+
+
+@pytest.mark.skipif("landlock" not in KINDS, reason="no Landlock here")
+@pytest.mark.parametrize(("weakness", "promise"), [("network", "network"), ("files-read", "files"), ("files-write", "files"), ("memory", "memory"), ("processes", "processes")])
+def test_the_canary_notices_a_wall_that_leaks(weakness: str, promise: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    leaky(weakness, monkeypatch, tmp_path)
+    checks = {"network": canary._network, "files": canary._files, "memory": canary._memory, "processes": canary._processes}
+    assert checks[promise]("landlock") != ""
+
+
+def test_official_grading_refuses_what_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs = {
+        "bubblewrap": Proof("bubblewrap", {**dict.fromkeys(PROMISES, ""), "network": "an internet socket"}),
+        "landlock": Proof("landlock", dict.fromkeys(PROMISES, "it does not start")),
+    }
+    monkeypatch.setattr(canary, "kinds", lambda: list(proofs))
+    monkeypatch.setattr(canary, "prove", proofs.__getitem__)
+    with pytest.raises(SandboxUnavailable, match=r"net not proven \(an internet socket\)"):
+        sandbox.best("official")
+    assert sandbox.best("practice") == "bubblewrap"
+    proofs["landlock"] = Proof("landlock", dict.fromkeys(PROMISES, ""))
+    assert sandbox.best("official") == "landlock"
+    monkeypatch.setattr(canary, "kinds", list)
+    with pytest.raises(SandboxUnavailable, match="install bubblewrap"):
+        sandbox.best("practice")
+
+
+def test_a_proof_is_remembered_and_only_where_nobody_else_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[str] = []
+    monkeypatch.setattr(canary, "run_canary", lambda kind: runs.append(kind) or Proof(kind, dict.fromkeys(PROMISES, "")))
+    kind = KINDS[0]
+    for _ in range(2):
+        assert canary.prove(kind).proven
+        canary.prove.cache_clear()
+    assert runs == [kind]
+    (tmp_path / "cache" / "autograder").chmod(0o777)
+    assert canary.prove(kind).proven and runs == [kind, kind]
+
+
+def test_a_failure_is_not_remembered_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canary, "run_canary", lambda kind: Proof(kind, dict.fromkeys(PROMISES, "busy")))
+    assert not canary.prove(KINDS[0]).proven
+    assert list((tmp_path / "cache").rglob("canary-*")) == []
+
+
+# --- what is seen ------------------------------------------------------------------------------------
+
+
+def test_the_layout_holds_the_packages_and_their_requirements_only() -> None:
+    seen = layout(("matplotlib",))
+    names = {os.path.basename(entry) for entry in seen.packages}
+    assert {"matplotlib", "numpy", "msgpack", "PIL", "dateutil"} <= names
+    assert not names & {"torch", "tensorflow", "autograder", "internals", "pytest", "sqlalchemy", "IPython"}
+    assert any(mask.endswith("site-packages") for mask in seen.masks) or not any("site-packages" in tree for tree in seen.trees)
+    with pytest.raises(ValueError, match="not installed"):
+        layout(("no-such-package",))
+    assert not {os.path.basename(entry) for entry in layout(("torch",)).packages} & {"torch", "functorch"}
+
+
+LOOK = """
+import os, sys
+def before(names, x): return sorted(m for m in x if __import__("importlib.util").util.find_spec(m))
+def after(names, x): return 1
+def attacked(names, x):
+    seen = []
+    for root in x:
+        for directory, folders, files in os.walk(root):
+            for name in files:
+                try:
+                    open(os.path.join(directory, name), "rb").close()
+                    seen.append(os.path.join(directory, name))
+                except OSError: pass
+    return seen
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_of_the_project_and_no_other_package_is_seen(kind: str) -> None:
+    with Box(small_lab(), kind) as box:
+        box.request({"do": "load", "drivers": LOOK}, timeout=30)
+        box.request({"do": "mark", "task": "t", "names": []}, timeout=30)
+
+        def ask(driver: str, x: list[str]) -> list[str]:
+            return box.request({"do": "call", "task": "t", "driver": driver, "inputs": {"x": x}}, timeout=60)["value"]
+
+        found = ask("before", ["numpy", "msgpack", "frames", "torch", "tensorflow", "internals", "matplotlib", "hypothesis", "psutil", "pip"])
+        assert found == ["frames", "msgpack", "numpy"]
+        seen = ask("attacked", [str(ROOT / "autograder"), str(ROOT / "labs"), str(ROOT / "tests"), "/home", "/etc", "/box", "/proc", "/sys", "/var", "/run", "/work"])
+        mine = {path for path in seen if not any(part in path for part in ("/numpy", "/msgpack", "ld.so.cache"))}
+        assert {os.path.basename(path) for path in mine} <= {path.name for path in sandbox.box.BOX_FILES} | {"cpuinfo"}, sorted(mine)[:20]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sandbox_answers_soon(kind: str) -> None:
+    took = []
+    for _ in range(3):
+        started = time.monotonic()
+        with Box(small_lab(), kind) as box:
+            box.request({"do": "load", "drivers": ""}, timeout=30)
+            took.append(time.monotonic() - started)
+    # 0.25 s on an idle machine; the bound is for a busy one.
+    assert min(took) < 1.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_box_returns_at_once_and_can_be_closed_at_once(kind: str) -> None:
+    Box(small_lab(), kind).close()
+    box = Box(small_lab(), kind)
+    box.close()
+    box.close()
+    with pytest.raises(WorkerDied):
+        box.request({"do": "load", "drivers": ""}, timeout=1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_boxes_leave_no_descriptor_directory_or_group_behind(kind: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with Box(small_lab(), kind) as box:
+            box.request({"do": "load", "drivers": ""}, timeout=30)
+            name = f"autograder-{box.launcher_pid}"
+            here = [path for path in Path(tempfile.gettempdir()).iterdir() if path.name.startswith(name)]
+            assert here
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert not here[0].exists()
+        assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
+
+
+def test_the_pool_has_spares_and_closes_them() -> None:
+    with sandbox.Pool(small_lab(), kind=KINDS[0], size=1) as pool:
+        first = pool.take()
+        first.request({"do": "load", "drivers": ""}, timeout=30)
+        second = pool.take()
+        assert first is not second
+        second.request({"do": "load", "drivers": ""}, timeout=30)
+        first.close()
+        second.close()
+
+
+# --- the filter --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("processes", [1, 8])
+@pytest.mark.parametrize("pid", [None, 7])
+def test_every_jump_of_the_filter_lands_inside_it(machine: str, processes: int, pid: int | None) -> None:
+    program = seccomp.program(processes=processes, pid=pid, machine=machine)
+    steps = [struct.unpack("HBBI", program[at : at + 8]) for at in range(0, len(program), 8)]
+    assert len(steps) < 4096 and steps[-1][0] == 0x06
+    for position, (code, then, otherwise, _) in enumerate(steps):
+        if code & 0x07 == 0x05:
+            assert position + 1 + max(then, otherwise) < len(steps)
+
+
+def simulate(program: bytes, number: int, *arguments: int, architecture: int = 0xC000003E) -> int:
+    """What the filter answers to one system call: a BPF machine in ten lines."""
+    data = struct.pack("=IIQ6Q", number, architecture, 0, *(list(arguments) + [0] * 6)[:6])
+    accumulator, position = 0, 0
+    while True:
+        code, then, otherwise, k = struct.unpack("HBBI", program[position * 8 : position * 8 + 8])
+        position += 1
+        if code == 0x20:
+            (accumulator,) = struct.unpack_from("=I", data, k)
+        elif code == 0x54:
+            accumulator &= k
+        elif code == 0x06:
+            return k
+        else:
+            holds = {0x15: accumulator == k, 0x25: accumulator > k, 0x45: bool(accumulator & k)}[code]
+            position += then if holds else otherwise
+
+
+ALLOW, EPERM, EACCES, ENOSYS, KILL = 0x7FFF0000, 0x50001, 0x5000D, 0x50026, 0x80000000
+CALLS = {
+    "read": (0, (), ALLOW, ALLOW), "mmap": (9, (), ALLOW, ALLOW), "exit": (231, (), ALLOW, ALLOW), "socket": (41, (2, 1), EACCES, EACCES),
+    "connect": (42, (), EACCES, EACCES), "socketpair-stream": (53, (1, 1 | 0o2000000), ALLOW, ALLOW), "socketpair-datagram": (53, (1, 2), EACCES, EACCES),
+    "socketpair-inet": (53, (2, 1), EACCES, EACCES), "thread": (56, (0x3D0F00,), ALLOW, ALLOW), "fork": (57, (), EPERM, ALLOW), "clone": (56, (17,), EPERM, ALLOW),
+    "clone-newuser": (56, (0x10000000 | 17,), EPERM, EPERM), "clone3": (435, (), ENOSYS, ENOSYS), "setsid": (112, (), EPERM, EPERM), "unshare": (272, (), EPERM, EPERM),
+    "ptrace": (101, (), EPERM, EPERM), "kill-self": (62, (7, 9), ALLOW, ALLOW), "kill-all": (62, (0xFFFFFFFF, 9), EPERM, EPERM), "kill-group": (62, (0, 9), EPERM, EPERM),
+    "kill-other": (62, (8, 9), EPERM, EPERM), "tgkill-self": (234, (7, 7, 6), ALLOW, ALLOW), "tgkill-other": (234, (8, 8, 9), EPERM, EPERM), "prlimit-self": (302, (0,), ALLOW, ALLOW),
+    "prlimit-other": (302, (8,), EPERM, EPERM), "fcntl": (72, (3, 4), ALLOW, ALLOW), "fcntl-setown": (72, (3, 8), EPERM, EPERM), "ioctl": (16, (3, 0x5401), ALLOW, ALLOW),
+    "ioctl-sti": (16, (0, 0x5412), EPERM, EPERM), "io_uring": (425, (), EPERM, EPERM), "unknown": (463, (), ENOSYS, ENOSYS), "x32": (0x40000000, (), ENOSYS, ENOSYS),
+    "memfd": (319, (), EPERM, EPERM), "shmget": (29, (), EPERM, EPERM), "high-half-ignored": (56, (0xFFFFFFFF00000011,), EPERM, ALLOW),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_filters_answers(call: tuple[int, tuple[int, ...], int, int]) -> None:
+    number, arguments, alone, many = call
+    assert simulate(seccomp.program(processes=1, pid=7, machine="x86_64"), number, *arguments) == alone
+    assert simulate(seccomp.program(processes=8, pid=7, machine="x86_64"), number, *arguments) == many
+
+
+def test_other_architectures_are_killed_or_refused() -> None:
+    assert simulate(seccomp.program(processes=1, pid=None, machine="x86_64"), 0, architecture=0x40000003) == KILL
+    with pytest.raises(OSError, match="riscv64"):
+        seccomp.program(processes=1, pid=None, machine="riscv64")
+
+
+def test_landlock_paths_without_masks(tmp_path: Path) -> None:
+    for name in ("a/b/c", "a/d", "e"):
+        (tmp_path / name).mkdir(parents=True)
+    left = landlock.without(str(tmp_path), [str(tmp_path / "a" / "b")])
+    assert left == [str(tmp_path / "a" / "d"), str(tmp_path / "e")]
+    assert landlock.without(str(tmp_path / "e"), [str(tmp_path / "e")]) == []
+
+
+def test_importing_the_sandbox_imports_nothing_heavy() -> None:
+    code = "import sys, autograder.sandbox; print([m for m in ('hypothesis', 'torch', 'IPython', 'sqlalchemy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
