@@ -127,6 +127,8 @@ def order_edges(rng: np.random.Generator) -> list[Inputs]:
         graph([[1, 2], [], [1]]),  # depth first, noted on the way down, meets node 1 too early
         graph([[1, 2], [3], [3], []]),
         graph([[3, 1], [2], [3], [4], []]),
+        graph([[1, 2, 2], [2], []]),  # node 2 is used three times, by two consumers
+        graph([[2, 2, 1], [2], []]),
         graph([[1], [], [0, 1], [2]]),  # nodes 2 and 3 consume the root: no part of it
         graph([[1, 2, 1], [3, 2], [3, 3], []]),
         graph([list(range(1, width)), *([width] for _ in range(1, width)), []]),

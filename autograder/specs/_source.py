@@ -1,10 +1,11 @@
-"""Arrays written as Python a learner can paste: dtype and memory layout kept."""
+"""Arrays written as Python a learner can paste: whole, with dtype and memory layout.
+
+`autograder.literal` is for reading, and leaves out what is long; this is for running.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-
-from autograder.literal import literal
 
 
 def source(array: np.ndarray) -> str:
@@ -27,4 +28,12 @@ def source(array: np.ndarray) -> str:
         return f"{source(array[turn])}[{index}]"
     if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
         return f"{source(array.T)}.T"
-    return literal(array)
+    dtype = "" if array.dtype == np.float64 else f", dtype=np.{array.dtype.name}"
+    return f"np.array({_entries(array)}{dtype})" if array.size else f"np.zeros({array.shape}{dtype})"
+
+
+def _entries(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        # str of a NumPy scalar has the digits of its own dtype: 0.1 in float32 is not 0.10000000149.
+        return str(array[()])
+    return "[" + ", ".join(_entries(part) for part in array) + "]"
