@@ -132,18 +132,7 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     where = pattern([(one.case.inputs, one.passed) for one in tried]) if dead is None else []
     many = f"{sum(not one.passed for one in tried)} of {len(tried)} cases" if len(tried) > 1 else "The case"
     if isinstance(outcome, Raised):
-        verdict: Verdict = "refused" if outcome.cause in REFUSED else "failed"
-        message = (
-            f"{many} raised {outcome.type}: {outcome.message}"
-            if len(failing) > 1
-            else f"It raised {outcome.type}: {outcome.message}"
-        )
-        words = diagnose_raised(outcome.type, outcome.message, task.hints) + where
-        result = TaskResult(
-            task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words, traceback=outcome.traceback
-        )
-        result.counter_example = counter_example(task, first, f"{outcome.type}: {outcome.message}")
-        return result
+        return raised(task, outcome, first, many if len(failing) > 1 else "It", where)
     wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
     if task.judge is None:
         kinds = rank([evidence_of(key, task, one) for one in wrong], task.hints)
@@ -157,6 +146,21 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, words)
     assert isinstance(first.outcome, Answer)
     result.counter_example = counter_example(task, first, literal(first.outcome.value))
+    return result
+
+
+def raised(task: Task, outcome: Raised, first: Tried, many: str, where: list[str]) -> TaskResult:
+    verdict: Verdict = "refused" if outcome.cause in REFUSED else "failed"
+    what = f"{outcome.type}: {outcome.message}" if outcome.message else outcome.type
+    words = diagnose_raised(outcome.type, outcome.message, task.hints)
+    unwritten = outcome.type == "NotImplementedError"
+    message = f"Not written yet: it raises {what}." if unwritten else f"{many} raised {what}"
+    result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words)
+    result.traceback = outcome.traceback
+    if unwritten:
+        return result  # no input is needed to see it
+    result.diagnosis += where
+    result.counter_example = counter_example(task, first, what)
     return result
 
 

@@ -99,11 +99,19 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def test_raised() -> None:
-    result, _ = judged(raising(NotImplementedError()))
+    result, _ = judged(raising(RecursionError("maximum recursion depth exceeded")))
     assert (result.verdict, result.cause) == ("failed", "exception")
-    assert result.diagnosis[0] == "The hole has not been filled in yet."
-    assert "raised NotImplementedError" in result.message
+    assert result.diagnosis[0].startswith("Python's recursion limit")
+    assert result.message == "29 of 29 cases raised RecursionError: maximum recursion depth exceeded"
     assert "raise error" in result.traceback
+    assert result.counter_example is not None
+
+
+def test_a_hole_needs_no_counter_example() -> None:
+    result, _ = judged(raising(NotImplementedError()))
+    assert (result.verdict, result.message) == ("failed", "Not written yet: it raises NotImplementedError.")
+    assert result.diagnosis == ["The hole has not been filled in yet."]
+    assert result.counter_example is None
 
 
 def test_raised_in_some_cases_only() -> None:
