@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.spec import Spec, broadcast_shapes
+from internals.ops.spec import Spec, broadcast_shapes, promote
 from internals.ops.table import Op, row
 
 
@@ -53,12 +53,13 @@ pow = elementwise(
     vjp=(
         # The inner where keeps 0**-1 away: it is infinite, and 0 times infinity is NaN.
         lambda g, out, x, y: where(y == 0, zeros_like(g), g * y * x ** where(y == 0, 1, y - 1)),
-        lambda g, out, x, y: g * where((x == 0) & (y >= 0), 0, out * log(x)),
+        lambda g, out, x, y: g * out * log(where((x == 0) & (y >= 0), 1, x)),
     ),
     saves=("x y", "out x y"),
-    doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0. The derivative by the exponent is "
-    "0 where the base is 0 and the exponent is not negative, and NaN where the base is negative, as in PyTorch; "
-    "TensorFlow gives 0 there.",
+    doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0, as in PyTorch; TensorFlow gives NaN "
+    "at 0**0. The derivative by the exponent is 0 where the base is 0 and the exponent is not negative, and NaN where "
+    "the base is negative, as in PyTorch; TensorFlow gives 0 there. Integers to a negative power are refused, as in "
+    "TensorFlow; PyTorch gives 0.",
 )
 
 neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
@@ -66,7 +67,10 @@ neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
 abs = unary("abs", "abs", vjp=lambda g, out, x: g * sign(x), saves="x", doc="Absolute value. The derivative at 0 is 0.")
 
 sign = unary(
-    "sign", "sign", vjp=lambda g, out, x: zeros_like(g), doc="Sign: -1, 0 or 1; its derivative is 0 everywhere."
+    "sign",
+    "sign",
+    vjp=lambda g, out, x: zeros_like(g),
+    doc="Sign: -1, 0 or 1; its derivative is 0 everywhere. NaN has the sign NaN, as in TensorFlow; PyTorch gives 0.",
 )
 
 square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", doc="x * x.")
@@ -140,8 +144,9 @@ tanh = unary(
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
-    # Half a tanh can't overflow, whatever the sign of x.
-    return 0.5 * (1 + xp.tanh(0.5 * x))
+    # exp of what is not positive can't overflow, and dividing it keeps the digits of a result near 0.
+    e = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, 1, e) / (1 + e)
 
 
 sigmoid = unary(
@@ -167,7 +172,7 @@ relu = unary(
     lambda xp, x: xp.maximum(x, 0),
     vjp=lambda g, out, x: where(out > 0, g, 0),
     saves="out",
-    doc="max(x, 0). The derivative at 0 is 0.",
+    doc="max(x, 0). The derivative at 0 is 0; at NaN it is 0 as in TensorFlow, where PyTorch passes the cotangent on.",
 )
 
 # Choosing
@@ -176,20 +181,21 @@ maximum = elementwise(
     "maximum",
     "maximum",
     vjp=(
-        lambda g, out, x, y: g * ((x > y) + 0.5 * (x == y)),
-        lambda g, out, x, y: g * ((y > x) + 0.5 * (x == y)),
+        lambda g, out, x, y: where(x < y, 0, where(x == y, 0.5 * g, g)),
+        lambda g, out, x, y: where(x > y, 0, where(x == y, 0.5 * g, g)),
     ),
     saves="x y",
     doc="The larger of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to "
-    "the first.",
+    "the first. Where one is NaN so is the result, and both get the whole cotangent, as in PyTorch; TensorFlow gives "
+    "it to the second.",
 )
 
 minimum = elementwise(
     "minimum",
     "minimum",
     vjp=(
-        lambda g, out, x, y: g * ((x < y) + 0.5 * (x == y)),
-        lambda g, out, x, y: g * ((y < x) + 0.5 * (x == y)),
+        lambda g, out, x, y: where(x > y, 0, where(x == y, 0.5 * g, g)),
+        lambda g, out, x, y: where(x < y, 0, where(x == y, 0.5 * g, g)),
     ),
     saves="x y",
     doc="The smaller of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it "
@@ -200,15 +206,21 @@ minimum = elementwise(
 def _clip_infer(x: Spec, *, low: float | None = None, high: float | None = None) -> Spec:
     if low is None and high is None:
         raise ValueError("clip: neither low nor high was given; give at least one bound.")
-    return x
+    return Spec(x.shape, promote([x] + [bound for bound in (low, high) if bound is not None]))
+
+
+def _clip(xp: Any, x: Any, low: float | None, high: float | None) -> Any:
+    dtype = promote([x] + [bound for bound in (low, high) if bound is not None])
+    return xp.clip(x, low, high).astype(dtype, copy=False)
 
 
 clip = row(
     "clip",
-    lambda xp, x, low, high: xp.clip(x, low, high),
+    _clip,
     vjp=lambda g, out, x, low, high: where(inside(x, low, high), g, 0),
     saves="x",
     infer=_clip_infer,
+    strict=True,
     doc="x, kept between low and high; either may be None. The derivative is 1 at the bounds themselves, as in "
     "PyTorch and TensorFlow.",
 )
@@ -238,6 +250,7 @@ where = row(
     vjp=(None, lambda g, out, c, x, y: where(c, g, 0), lambda g, out, c, x, y: where(c, 0, g)),
     saves="condition",
     infer=_where_infer,
+    strict=True,
     dtypes="branches",
     broadcasts=True,
     doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is "
