@@ -95,6 +95,7 @@ unindex = row(
     _unindex,
     vjp=lambda v, out, g, key, shape: getitem(v, key=key),
     infer=_unindex_infer,
+    strict=True,
     broadcasts=True,
     doc="Zeros of `shape` with g added at `key`: the derivative of getitem. An entry picked twice receives both.",
 )
@@ -124,6 +125,7 @@ index_put = row(
         lambda g, out, x, value, key: getitem(g, key=key),
     ),
     infer=_index_put_infer,
+    strict=True,
     broadcasts=True,
     dtypes="first",
     doc="A copy of x with `value` at `key`: what x[key] = value means without changing x. The entries replaced get no "
@@ -153,8 +155,10 @@ gather = row(
     vjp=(lambda g, out, x, index, axis: scatter_add(g, index, axis=axis, size=x.shape[axis]), None),
     saves="index",
     infer=_gather_infer,
+    strict=True,
     doc="One entry per position of `index`, taken along an axis: out[i, j] = x[index[i, j], j] for axis 0. As "
-    "torch.gather, with equal sizes in the other axes.",
+    "torch.gather, with equal sizes in the other axes. A negative index counts from the back, as in NumPy; PyTorch and "
+    "TensorFlow refuse it.",
 )
 
 
@@ -180,6 +184,7 @@ scatter_add = row(
     vjp=(lambda v, out, g, index, axis, size: gather(v, index, axis=axis), None),
     saves="index",
     infer=_scatter_add_infer,
+    strict=True,
     doc="Zeros with g added at `index` along an axis of length `size`: the derivative of gather.",
 )
 
@@ -195,5 +200,7 @@ one_hot = row(
     lambda xp, index, size, dtype: (index[..., None] == xp.arange(size)).astype(dtype),
     vjp=None,
     infer=_one_hot_infer,
-    doc="1 at the index, 0 elsewhere, along a new last axis. An index out of range gives zeros.",
+    strict=True,
+    doc="1 at the index, 0 elsewhere, along a new last axis. An index out of range gives zeros, as in "
+    "TensorFlow; PyTorch refuses it.",
 )

@@ -126,6 +126,7 @@ cross_entropy = row(
     vjp=(_cross_entropy_vjp, None),
     saves="logits target",
     infer=_cross_entropy_infer,
+    strict=True,
     doc="-log softmax(logits)[target]; classes along axis 1 (axis 0 of a 1-D input), targets as integers; mean, sum "
     "or none. PyTorch's layout; TensorFlow's sparse_softmax_cross_entropy_with_logits has classes last and does not "
     "reduce.",
@@ -151,9 +152,10 @@ mse = row(
     ),
     saves="x y",
     infer=_mse_infer,
+    strict=True,
     dtypes="float",
-    doc="Squared difference; mean, sum or none. Shapes must be equal: PyTorch broadcasts with a warning, a frequent "
-    "source of silent errors.",
+    doc="Squared difference; mean, sum or none. Shapes must be equal: PyTorch (with a warning) and TensorFlow "
+    "broadcast, a frequent source of silent errors.",
 )
 
 
@@ -176,8 +178,9 @@ binary_cross_entropy = row(
             _share(g, x.size, reduction) * -x if x.size else reshape(x, shape=tuple(x.shape))
         ),
     ),
-    saves="logits target",
+    saves=("logits target", "logits"),
     infer=_bce_infer,
+    strict=True,
     dtypes="float",
     doc="-t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)) from logits x, without overflow; mean, sum or none.",
 )

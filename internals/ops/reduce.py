@@ -90,7 +90,8 @@ sum = reduction(
     _sum,
     vjp=lambda g, out, x, axis, keepdims: spread(g, x, axis),
     result=lambda dtype: accumulator(dtype) if dtype.kind in "biu" else dtype,
-    doc="Sum over axes. Integers and booleans add up in int64, float16 in float32, rounded once at the end.",
+    doc="Sum over axes. Integers and booleans add up in int64, float16 in float32, rounded once at the end. "
+    "PyTorch does the same; TensorFlow keeps the integer dtype it is given.",
 )
 
 mean = reduction(
@@ -98,7 +99,8 @@ mean = reduction(
     _mean,
     vjp=lambda g, out, x, axis, keepdims: spread(g, x, axis) / count(tuple(x.shape), axis),
     dtypes="float",
-    doc="Mean over axes; NaN of no entries. Integers average in float32 (PyTorch refuses them).",
+    doc="Mean over axes; NaN of no entries. Integers average in float32; PyTorch refuses them, and TensorFlow rounds "
+    "to an integer. float16 is added up in float32 as in PyTorch; in TensorFlow the sum may overflow.",
 )
 
 max = reduction(
@@ -108,7 +110,8 @@ max = reduction(
     saves="out x",
     needs_entries=True,
     doc="Largest entry over axes. Entries that tie share the cotangent evenly: torch.amax and tf.reduce_max. "
-    "(torch.max along a dim, which also gives the index, hands it all to that index.)",
+    "(torch.max along a dim, which also gives the index, hands it all to that index.) Of no entries it is an error as "
+    "in PyTorch; TensorFlow gives -inf.",
 )
 
 min = reduction(
@@ -184,13 +187,14 @@ prod = row(
     vjp=_prod_vjp,
     saves="x",
     infer=_prod_infer,
+    strict=True,
     doc="Product over one axis, or of all entries. The derivative is exact also where entries are 0.",
 )
 
 
 def _logsumexp(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     top = xp.max(x, axis=_axis(axis), keepdims=True) if x.size else xp.zeros(kept(x.shape, axis), x.dtype)
-    # Where all entries are -inf (or one is +inf) the shift would be infinite, and inf - inf is NaN.
+    # Where all entries are -inf, or one is inf, the shift would be infinite, and inf - inf is NaN.
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.log(xp.sum(xp.exp(x - top), axis=_axis(axis), keepdims=True)) + top
     return (
@@ -204,18 +208,13 @@ logsumexp = reduction(
     "logsumexp",
     _logsumexp,
     vjp=lambda g, out, x, axis, keepdims: (
-        spread(g, x, axis) * exp(x - where(finite(spread(out, x, axis)), spread(out, x, axis), 0))
+        spread(g, x, axis) * exp(x - spread(where(out == float("-inf"), 0, out), x, axis))
     ),
     saves="out x",
     dtypes="float",
     doc="log(sum(exp(x))) over axes, without overflow. Where every entry is -inf the result is -inf and the "
-    "derivative 0.",
+    "derivative 0, so that a fully masked row does no harm; PyTorch and TensorFlow give NaN.",
 )
-
-
-def finite(x: Any) -> Any:
-    """Where x is neither infinite nor NaN, written with comparisons."""
-    return (x < float("inf")) & (x > float("-inf"))
 
 
 def _arg_infer(name: str) -> Any:
@@ -232,14 +231,16 @@ argmax = row(
     lambda xp, x, axis, keepdims: xp.argmax(x, axis=axis, keepdims=keepdims),
     vjp=None,
     infer=_arg_infer("argmax"),
-    doc="Index of the largest entry, the first of several; into the flattened tensor if axis is None.",
+    doc="Index of the largest entry, the first of several; into the flattened tensor if axis is None. NaN counts as "
+    "the largest, as in PyTorch; TensorFlow passes it over.",
 )
 argmin = row(
     "argmin",
     lambda xp, x, axis, keepdims: xp.argmin(x, axis=axis, keepdims=keepdims),
     vjp=None,
     infer=_arg_infer("argmin"),
-    doc="Index of the smallest entry, the first of several; into the flattened tensor if axis is None.",
+    doc="Index of the smallest entry, the first of several; into the flattened tensor if axis is None. NaN counts as "
+    "the smallest, as in PyTorch; TensorFlow passes it over.",
 )
 
 any = reduction(

@@ -126,7 +126,8 @@ squeeze = row(
     vjp=lambda g, out, x, axis: reshape(g, shape=tuple(x.shape)),
     infer=_squeeze_infer,
     view=True,
-    doc="Axes of size 1 taken away. Naming an axis of another size is an error, as in NumPy; PyTorch leaves it.",
+    doc="Axes of size 1 taken away. Naming an axis of another size is an error, as in NumPy and "
+    "TensorFlow; PyTorch leaves it.",
 )
 
 

@@ -48,6 +48,9 @@ class Op:
         and ``size``.
     infer : callable ``infer(*specs, **attrs)`` -> Spec
         Shape and dtype of the result; raises ValueError or TypeError saying what is wrong with the inputs.
+    strict : bool
+        The kernel would take inputs that `infer` refuses, so `infer` is asked first. Elsewhere it is asked only when
+        the kernel has failed, to say why.
     dtypes : {"promote", "float", "compare", "branches", "first", "own"}
         How input dtypes are brought together before the kernel runs: all to their common dtype; to a floating one; to
         their common dtype, with a boolean result; all but the first; to that of the first; or not at all.
@@ -74,13 +77,14 @@ class Op:
         variadic: bool = False,
         joint: bool = False,
         view: bool = False,
+        strict: bool = False,
         doc: str = "",
         room: str = "",
     ) -> None:
         self.name, self.doc, self.room = name, doc, room
         self.kernel: Callable[..., Array] = _named(kernel) if isinstance(kernel, str) else kernel
         self.on_numpy: Callable[..., Array] = getattr(np, kernel) if isinstance(kernel, str) else partial(kernel, np)
-        self.infer = infer
+        self.infer, self.strict = infer, strict
         self.dtypes, self.broadcasts, self.variadic, self.joint, self.view = dtypes, broadcasts, variadic, joint, view
         parameters = list(inspect.signature(infer).parameters.values())
         self.inputs = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)

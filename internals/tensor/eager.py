@@ -40,6 +40,8 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
             arrays.append(value)
     if not (short and dtype is not None and dtype.kind == "f"):
         inputs, arrays = _prepared(op, inputs)
+    if op.strict:
+        op.infer_from(inputs, attrs)
     try:
         data = op.on_numpy(*arrays, **attrs) if short else op.kernel(_array_module(op, arrays), *arrays, **attrs)
     except DeviceError:
