@@ -118,6 +118,7 @@ class Runner:
         """Cells run, or passed over, so far."""
         self._failed: dict[int, Raised | Died] = {}
         self._killers: set[int] = set()
+        self._doubted: set[int] = set()
         self._missing: dict[str, tuple[str, ...]] = {}
         self._stopped: dict[str, Died] = {}
         """Tasks whose names could not even be asked for, and why."""
@@ -163,6 +164,7 @@ class Runner:
         stop = self._places[task.name].stop
         if self._threads and self._served and self._served != {task.name}:
             self._drop()
+        idle_deaths = 0
         while self._reached < stop or task.name not in self._missing:
             if self._spent >= self.lab.total_limit:
                 self._give_up(task, Died("time", self._over()))
@@ -175,8 +177,9 @@ class Runner:
                 self._mark(self._reached)
             except WorkerDied as death:
                 self._drop()
-                if self._reached == stop:
-                    # Died between cells, while being asked for names: whatever it was, this task's names can't be had.
+                idle_deaths += self._reached == stop
+                if idle_deaths > 1:
+                    # Died between cells, while being asked for names, and again: this task's names can't be had.
                     self._give_up(task, Died(death.cause, death.detail))
 
     def call(self, task: Task, inputs: Mapping[str, Any]) -> Outcome:
@@ -190,10 +193,10 @@ class Runner:
         self.reach(task)
         if self._missing[task.name]:
             return self._why_missing(task)
-        alone = self._served <= {task.name}
+        doubtful = self._threads or not self._served <= {task.name}
         outcome = self._call(task, inputs)
-        if isinstance(outcome, Died) and outcome.cause != "time" and not alone:
-            # Another task's call may have left the cause behind (a thread, a patched allocator): once more, in a fresh sandbox.
+        if isinstance(outcome, Died) and outcome.cause != "time" and doubtful:
+            # Another task's call, or a thread that a cell left, may be behind it: once more, in a fresh sandbox.
             outcome = self._call(task, inputs)
         return outcome
 
@@ -250,6 +253,10 @@ class Runner:
         try:
             reply = self._request({"do": "exec", "cell": cell.number, "code": cell.code}, self.lab.cell_limit)
         except WorkerDied as death:
+            if self._threads and death.cause != "time" and index not in self._doubted:
+                # A thread that an earlier cell left may have done it: this cell gets another chance, right after a replay.
+                self._doubted.add(index)
+                raise
             self._killers.add(index)
             self._failed[index] = Died(death.cause, death.detail, cell.number)
             raise
@@ -308,7 +315,7 @@ class Runner:
             sound = sound and "value" in reply
         if not sound:
             raise WorkerDied("protocol", "tampered with its reply to the grader")
-        self._threads = threads > 0
+        self._threads = threads != 0
         return reply
 
     def _raised(self, reply: dict[str, Any]) -> Raised:

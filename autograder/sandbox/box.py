@@ -110,7 +110,9 @@ class Box:
     def __enter__(self) -> Box:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self.close()
 
     def request(self, request: dict[str, Any], *, timeout: float) -> dict[str, Any]:
@@ -227,7 +229,10 @@ class Box:
         if ended.get("killed") or code is None:
             return WorkerDied("protocol", "closed its connection to the grader")
         if code == 125 or (code and "bwrap:" in self.stderr):
-            return WorkerDied("protocol", f"could not be set up ({self.stderr.strip().splitlines()[-1][:300] if self.stderr.strip() else 'no reason given'})")
+            return WorkerDied(
+                "protocol",
+                f"could not be set up ({self.stderr.strip().splitlines()[-1][:300] if self.stderr.strip() else 'no reason given'})",
+            )
         if code > 128 and self.kind == "bubblewrap":
             code = 128 - code
         if code < 0:
@@ -282,7 +287,12 @@ def _read_word(descriptor: int, seconds: float) -> bytes:
 
 
 def _signal_words(number: int) -> str:
-    words = {signal.SIGSEGV: "segmentation fault", signal.SIGABRT: "aborted", signal.SIGKILL: "killed", signal.SIGFPE: "arithmetic fault"}
+    words = {
+        signal.SIGSEGV: "segmentation fault",
+        signal.SIGABRT: "aborted",
+        signal.SIGKILL: "killed",
+        signal.SIGFPE: "arithmetic fault",
+    }
     if number in words:
         return words[signal.Signals(number)]
     try:
@@ -296,7 +306,9 @@ def _unused_uid() -> int:
     if os.geteuid() != 0 or sys.platform != "linux":
         return 0
     try:
-        ranges = [tuple(int(part) for part in line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        ranges = [
+            tuple(int(part) for part in line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines()
+        ]
     except OSError:
         return 0
     for first, _, count in ranges:

@@ -36,9 +36,26 @@ def command(
         A descriptor to read the filter from.
     """
     parts = [program]
-    parts += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    parts += [
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     # Without --disable-userns, code inside could make a namespace of its own and be root in it.
-    parts += ["--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000"]
+    parts += [
+        "--disable-userns",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+    ]
     parts += ["--hostname", "sandbox"]
     for tree in sorted(trees, key=len):
         if os.path.islink(tree):

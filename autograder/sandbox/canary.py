@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 from autograder.sandbox import landlock
 from autograder.sandbox.box import Box, SandboxUnavailable, WorkerDied
+from autograder.sandbox.layout import BOX_FILES, layout
 from autograder.spec import Lab
 
 PROMISES = ("network", "files", "memory", "processes", "tree")
@@ -48,7 +49,11 @@ class Proof:
     @property
     def words(self) -> str:
         held = [_WORDS[promise] for promise in PROMISES if self.kept.get(promise) == ""]
-        broken = [f"{_WORDS[promise]} not proven ({self.kept.get(promise, 'not tried')})" for promise in PROMISES if self.kept.get(promise, "not tried")]
+        broken = [
+            f"{_WORDS[promise]} not proven ({self.kept.get(promise, 'not tried')})"
+            for promise in PROMISES
+            if self.kept.get(promise, "not tried")
+        ]
         parts = [f"{', '.join(held)} proven"] if held else []
         return f"{self.kind}: {'; '.join(parts + broken)}" + (f" ({self.limits})" if self.limits else "")
 
@@ -111,7 +116,13 @@ def prove(kind: str) -> Proof:
 def run_canary(kind: str) -> Proof:
     """Try everything, without looking at what is remembered."""
     proof = Proof(kind)
-    checks: dict[str, Callable[[str], str]] = {"network": _network, "files": _files, "memory": _memory, "processes": _processes, "tree": _tree}
+    checks: dict[str, Callable[[str], str]] = {
+        "network": _network,
+        "files": _files,
+        "memory": _memory,
+        "processes": _processes,
+        "tree": _tree,
+    }
     for promise, check in checks.items():
         try:
             proof.kept[promise] = check(kind)
@@ -133,7 +144,9 @@ class _Probe:
 
     def __init__(self, kind: str, **options: Any) -> None:
         self.box = Box(_lab(**options), kind)
-        self.box.request({"do": "load", "drivers": (_HERE / "probe.py").read_text(encoding="utf-8")}, timeout=_START_LIMIT)
+        self.box.request(
+            {"do": "load", "drivers": (_HERE / "probe.py").read_text(encoding="utf-8")}, timeout=_START_LIMIT
+        )
         self.box.request({"do": "mark", "task": "canary", "names": []}, timeout=_START_LIMIT)
 
     def ask(self, what: str, timeout: float = 10.0, **inputs: Any) -> Any:
@@ -160,12 +173,24 @@ def _files(kind: str) -> str:
         secret.write_text("42", encoding="ascii")
         secret.chmod(0o644)
         package = _HERE.parent
-        readable = [str(secret), directory, str(package / "spec.py"), str(package / "specs"), str(package), "/etc/passwd", "/etc/shadow", "/root", "/home"]
+        readable = [
+            str(secret),
+            directory,
+            str(package / "spec.py"),
+            str(package / "specs"),
+            str(package),
+            "/etc/passwd",
+            "/etc/shadow",
+            "/root",
+            "/home",
+        ]
         readable += [os.path.expanduser("~"), os.getcwd(), "/proc/1/environ", "/proc/self/mem", "/sys/kernel"]
         writable = [directory, "/", "/dev", "/dev/shm", "/run", "/var/tmp", "/usr/lib", "/box", "/box/site"]
         if kind == "bubblewrap":
             # Inside, these are empty ground of its own. Seen with nothing in them, they are hidden.
-            readable = [path for path in readable if path not in ("/root", "/home") and path not in _parents_of_mounts(probe)]
+            readable = [
+                path for path in readable if path not in ("/root", "/home") and path not in _parents_of_mounts(probe)
+            ]
         got = probe.ask("files", readable=readable, writable=writable)
         broken = _got(got)
         return broken or ("it wrote into a directory outside" if len(os.listdir(directory)) > 1 else "")
@@ -173,8 +198,6 @@ def _files(kind: str) -> str:
 
 def _parents_of_mounts(probe: _Probe) -> set[str]:
     """Directories made inside only to mount the interpreter below them."""
-    from autograder.sandbox.layout import layout
-
     return {str(parent) for tree in layout(("numpy",)).trees for parent in Path(tree).parents}
 
 
@@ -264,9 +287,17 @@ def _started(pid: int) -> str:
 
 def _key(kind: str) -> str:
     digest = hashlib.sha256()
-    for part in (kind, str(os.geteuid()), platform.release(), sys.version, sys.base_prefix, _boot(), _bubblewrap_version()):
+    for part in (
+        kind,
+        str(os.geteuid()),
+        platform.release(),
+        sys.version,
+        sys.base_prefix,
+        _boot(),
+        _bubblewrap_version(),
+    ):
         digest.update(part.encode() + b"\0")
-    for path in sorted([*_HERE.glob("*.py"), _HERE.parent / "worker.py", _HERE.parent / "frames.py"]):
+    for path in sorted([*_HERE.glob("*.py"), *BOX_FILES]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -67,20 +67,27 @@ def create(name: str, *, memory: int, processes: int) -> Group | None:
         lines = _read("/proc/self", "cgroup").splitlines()
     except OSError:
         return None
-    own = {controller: path for line in lines for _, names, path in [line.split(":", 2)] for controller in names.split(",")}
+    own = {
+        controller: path for line in lines for _, names, path in [line.split(":", 2)] for controller in names.split(",")
+    }
     return _version_2(own.get("", "/"), name, memory, processes) or _version_1(own, name, memory, processes)
 
 
 def _version_1(own: dict[str, str], name: str, memory: int, processes: int) -> Group | None:
     settings = {
-        "memory": [("memory.limit_in_bytes", memory), ("memory.memsw.limit_in_bytes", memory), ("memory.swappiness", 0)],
+        "memory": [
+            ("memory.limit_in_bytes", memory),
+            ("memory.memsw.limit_in_bytes", memory),
+            ("memory.swappiness", 0),
+        ],
         "pids": [("pids.max", processes)],
     }
     made: list[str] = []
     for controller, values in settings.items():
         directory = os.path.join(_ROOT, controller, own.get(controller, "/").lstrip("/"), name)
         if not os.path.isdir(os.path.join(_ROOT, controller)):
-            return _undo(made)
+            _undo(made)
+            return None
         try:
             os.mkdir(directory)
             made.append(directory)
@@ -89,7 +96,8 @@ def _version_1(own: dict[str, str], name: str, memory: int, processes: int) -> G
                 if os.path.exists(os.path.join(directory, key)):
                     _write(directory, key, str(value))
         except OSError:
-            return _undo(made)
+            _undo(made)
+            return None
     return Group(made, unified=False)
 
 

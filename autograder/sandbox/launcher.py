@@ -22,15 +22,18 @@ import signal
 import sys
 import tempfile
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-import bubblewrap
-import cgroups
-import landlock
-import reach
-import seccomp
+if TYPE_CHECKING:
+    from autograder.sandbox import bubblewrap, cgroups, landlock, reach, seccomp
+else:
+    # Its neighbours, without the package around them: that would import what a launcher has no use for.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import bubblewrap
+    import cgroups
+    import landlock
+    import reach
+    import seccomp
 
 _SETUP_FAILED = 125
 _TICK = 0.05
@@ -113,7 +116,12 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
         os.mkdir(temporary)
     uid = order["uid"]
     if uid:
-        needed = [*order["trees"], *order["packages"], *order["files"], *([order["bubblewrap"]] if bubblewrapped else [scratch])]
+        needed = [
+            *order["trees"],
+            *order["packages"],
+            *order["files"],
+            *([order["bubblewrap"]] if bubblewrapped else [scratch]),
+        ]
         reach.make_reachable(needed)
         for path in () if bubblewrapped else (scratch, site, temporary):
             os.chmod(path, 0o755)
@@ -151,7 +159,9 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
     landlock.restrict(rules)
     seccomp.install(seccomp.program(processes=order["processes"], pid=own))
     arguments = [order["python"], "-I", "-S", "-B", order["files"][-1], site]
-    os.execve(arguments[0], arguments, {**_ENVIRONMENT, "HOME": temporary, "TMPDIR": temporary, "MPLCONFIGDIR": temporary})
+    os.execve(
+        arguments[0], arguments, {**_ENVIRONMENT, "HOME": temporary, "TMPDIR": temporary, "MPLCONFIGDIR": temporary}
+    )
 
 
 def _link_packages(order: dict[str, Any], site: str) -> None:
@@ -227,8 +237,8 @@ def _watch(order: dict[str, Any], child: int, group: cgroups.Group | None, scrat
             break
         done, result = os.waitpid(child, os.WNOHANG)
         status = result if done else None
-    result = _end_all(child, group)
-    status = result if status is None else status
+    collected = _end_all(child, group)
+    status = collected if status is None else status
     code = os.waitstatus_to_exitcode(status) if status is not None else None
     memory = group is not None and group.out_of_memory()
     return {"code": code, "killed": killed, "passed": "memory" if memory else passed}

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-BOX_FILES = (_PACKAGE / "frames.py", _PACKAGE / "worker.py")
+BOX_FILES = (_PACKAGE / "frames.py", *sorted((_PACKAGE / "inside").glob("[!_]*.py")), _PACKAGE / "worker.py")
+"""Seen inside by their own names; the last one is run."""
 _ALWAYS = ("numpy", "msgpack")
 _SYSTEM_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache")
 _NEVER = frozenset({"autograder", "internals", "labs", "torch", "tensorflow", "tensorflow_cpu"})
@@ -57,7 +58,12 @@ def layout(packages: tuple[str, ...]) -> Layout:
 
 
 def _base_variables() -> dict[str, str]:
-    return {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_base": sys.base_prefix, "installed_platbase": sys.base_exec_prefix}
+    return {
+        "base": sys.base_prefix,
+        "platbase": sys.base_exec_prefix,
+        "installed_base": sys.base_prefix,
+        "installed_platbase": sys.base_exec_prefix,
+    }
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
@@ -75,7 +81,10 @@ def _package_directories(trees: Iterable[str]) -> list[str]:
     for tree in trees:
         if not os.path.isdir(tree) or os.path.islink(tree):
             continue
-        for directory in (tree, *(entry.path for entry in os.scandir(tree) if entry.name.startswith("python") and entry.is_dir())):
+        for directory in (
+            tree,
+            *(entry.path for entry in os.scandir(tree) if entry.name.startswith("python") and entry.is_dir()),
+        ):
             for name in ("site-packages", "dist-packages"):
                 candidate = os.path.join(directory, name)
                 if os.path.isdir(candidate):
@@ -89,7 +98,9 @@ def _entries(packages: tuple[str, ...]) -> list[str]:
     for distribution in _closure(packages + _ALWAYS):
         files = distribution.files
         if files is None:
-            raise ValueError(f"{distribution.metadata['Name']}: installed without a list of its files; reinstall it with pip.")
+            raise ValueError(
+                f"{distribution.metadata['Name']}: installed without a list of its files; reinstall it with pip."
+            )
         root = os.path.realpath(str(distribution.locate_file("")))
         for file in files:
             top = file.parts[0]
@@ -110,7 +121,9 @@ def _closure(names: Iterable[str]) -> list[importlib.metadata.Distribution]:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             if wanted:
-                raise ValueError(f"the lab needs the package {name!r}, which is not installed; run `make serve`, or pip install {name}.") from None
+                raise ValueError(
+                    f"the lab needs the package {name!r}, which is not installed; run `make serve`, or pip install {name}."
+                ) from None
             continue
         found[name] = distribution
         for requirement in distribution.requires or ():
@@ -122,7 +135,10 @@ def _closure(names: Iterable[str]) -> list[importlib.metadata.Distribution]:
 
 
 def _name_of(requirement: str) -> str:
-    length = next((index for index, letter in enumerate(requirement) if not (letter.isalnum() or letter in "-_.")), len(requirement))
+    length = next(
+        (index for index, letter in enumerate(requirement) if not (letter.isalnum() or letter in "-_.")),
+        len(requirement),
+    )
     return requirement[:length]
 
 

@@ -28,7 +28,11 @@ def network(names: dict[str, Any]) -> list[str]:
 
 def files(names: dict[str, Any], readable: list[str], writable: list[str]) -> list[str]:
     """Paths outside that could be read or written."""
-    got = [f"read {path}" for path in readable if _works(lambda path=path: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))]
+    got = [
+        f"read {path}"
+        for path in readable
+        if _works(lambda path=path: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))
+    ]
     for directory in writable:
         target = os.path.join(directory, "canary-was-here")
         if _works(lambda target=target: open(target, "xb").close()):

@@ -123,21 +123,36 @@ def program(*, processes: int, pid: int | None, machine: str | None = None) -> b
         parts.append(_case(numbers[column], _refuse(errno.EPERM)))
     # Only the low 32 bits of arguments are looked at: the kernel takes these as 32-bit, too.
     # AF_UNIX, SOCK_STREAM: what an event loop wakes itself with. A datagram socket could write to any path.
-    stream_pair = (_argument(0), _if_equal(1, 4), _argument(1), _mask(0xF), _if_equal(1, 1), _give(_ALLOW), _refuse(errno.EACCES))
+    stream_pair = (
+        _argument(0),
+        _if_equal(1, 4),
+        _argument(1),
+        _mask(0xF),
+        _if_equal(1, 1),
+        _give(_ALLOW),
+        _refuse(errno.EACCES),
+    )
     parts.append(_case(_SOCKETPAIR[column], *stream_pair))
     # glibc falls back to clone, whose flags can be read here; those of clone3 lie in memory.
     parts.append(_case(_CLONE3[column], _refuse(errno.ENOSYS)))
     if processes <= 1:
         for numbers in _FORKS.values():
             parts.append(_case(numbers[column], _refuse(errno.EPERM)))
-        parts.append(_case(_CLONE[column], _argument(0), _if_any_bit(_CLONE_THREAD, 1), _give(_ALLOW), _refuse(errno.EPERM)))
+        parts.append(
+            _case(_CLONE[column], _argument(0), _if_any_bit(_CLONE_THREAD, 1), _give(_ALLOW), _refuse(errno.EPERM))
+        )
     else:
-        parts.append(_case(_CLONE[column], _argument(0), _if_any_bit(_CLONE_NEW, 1), _refuse(errno.EPERM), _give(_ALLOW)))
+        parts.append(
+            _case(_CLONE[column], _argument(0), _if_any_bit(_CLONE_NEW, 1), _refuse(errno.EPERM), _give(_ALLOW))
+        )
     if pid is not None:
         for numbers in (_KILL, _TGKILL, _QUEUE, _TGQUEUE):
             parts.append(_case(numbers[column], _argument(0), _if_equal(pid, 1), _give(_ALLOW), _refuse(errno.EPERM)))
     parts.append(_case(_PRLIMIT[column], _argument(0), _if_equal(0, 1), _give(_ALLOW), _refuse(errno.EPERM)))
-    for number, commands in ((_FCNTL, (_F_SETSIG, _F_SETOWN, _F_SETOWN_EX)), (_IOCTL, (_TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP))):
+    for number, commands in (
+        (_FCNTL, (_F_SETSIG, _F_SETOWN, _F_SETOWN_EX)),
+        (_IOCTL, (_TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP)),
+    ):
         checks = [step for command in commands for step in (_if_equal(command, 1), _refuse(errno.EPERM))]
         parts.append(_case(number[column], _argument(1), *checks, _give(_ALLOW)))
     parts.append(_give(_ALLOW))
@@ -152,5 +167,7 @@ def install(filter_program: bytes) -> None:
     libc.prctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
     if libc.prctl(38, 1, None, 0, 0):  # PR_SET_NO_NEW_PRIVS
         raise OSError(ctypes.get_errno(), "seccomp: no_new_privs is refused")
-    if libc.prctl(22, 2, ctypes.cast(ctypes.c_char_p(header), ctypes.c_void_p), 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    if libc.prctl(
+        22, 2, ctypes.cast(ctypes.c_char_p(header), ctypes.c_void_p), 0, 0
+    ):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
         raise OSError(ctypes.get_errno(), "seccomp: the kernel refuses the filter")
