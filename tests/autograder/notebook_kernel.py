@@ -33,7 +33,8 @@ def matmul_rule(g, x, y):
 WRONG_RULES = RULES.replace("unbroadcast(g * x, y.shape)", "g * x")
 ACCUMULATE = """
 def accumulate(cotangents, node, value):
-    cotangents[node] = cotangents[node] + value if node in cotangents else value
+    if value is not None:
+        cotangents[node] = cotangents[node] + value if node in cotangents else value
 """
 
 

@@ -217,22 +217,24 @@ def test_outside_a_notebook_it_says_what_to_do():
     assert "autograder submit FILE.ipynb" in repr(result)
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("class")
+
+
+@pytest.fixture(scope="module")
+def kernel(place):
+    file = write_notebook(place / "lab05_tape.ipynb", IMPORTS, RULES, ACCUMULATE)
+    with Kernel(file, AUTOGRADER_HOME=str(place / "home")) as kernel:
+        for cell in (IMPORTS, RULES, ACCUMULATE):
+            kernel.run(cell)
+        yield kernel
+    warm.stop()
+
+
 @pytest.mark.slow
 class TestFromTheNotebook:
     """submit() in a real kernel, with a real grading behind it."""
-
-    @pytest.fixture(scope="class")
-    def place(self, tmp_path_factory):
-        return tmp_path_factory.mktemp("class")
-
-    @pytest.fixture(scope="class")
-    def kernel(self, place):
-        file = write_notebook(place / "lab05_tape.ipynb", IMPORTS, RULES, ACCUMULATE)
-        with Kernel(file, AUTOGRADER_HOME=str(place / "home")) as kernel:
-            for cell in (IMPORTS, RULES, ACCUMULATE):
-                kernel.run(cell)
-            yield kernel
-        warm.stop()
 
     def test_stored_graded_and_shown_with_the_link(self, kernel, place):
         output = kernel.run("submit()", timeout=180)
