@@ -1,12 +1,10 @@
 """Read a learner's notebook without trusting it, and say where in it each task is answered.
 
-Nothing here runs a learner's code. Magics are translated by IPython's own rules in this process, before
-any cell has run, so that input transformers a learner registers have no effect on grading.
+Nothing here runs a learner's code.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -16,7 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.cells import Cell, make_cell, parse, to_python
 from autograder.spec import Lab
+
+__all__ = [
+    "Cell", "Notebook", "NotebookError", "Place", "make_cell", "match_lab", "parse", "parse_notebook", "place_tasks",
+    "read_notebook", "require_lab", "to_python",
+]  # fmt: skip
 
 MAX_BYTES = 50 << 20
 MAX_CELL = 500_000
@@ -24,32 +28,10 @@ MAX_CELLS = 5_000
 MAX_NODES = 2_000_000
 VERSION = 1
 """Of ``metadata.autograder``."""
-SKIPPED_TAGS = ("training", "plot", "use", "submit")
-_MAX_MAGIC_LINES = 200
 
 
 class NotebookError(ValueError):
     """One clear line: why this file can't be graded."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One code cell.
-
-    `number` counts code cells from 1; `code` is plain Python, magics translated; `skip` says why the cell is
-    not run ("" if it is run); `problem` is the syntax error it has ("" if none).
-    """
-
-    number: int
-    source: str
-    code: str
-    tags: frozenset[str] = frozenset()
-    grade_id: str = ""
-    skip: str = ""
-    problem: str = ""
-    problem_line: int = 0
-    defines: frozenset[str] = frozenset()
-    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -172,7 +154,8 @@ def _lab_name(metadata: dict[str, Any], name: str) -> str:
     lab, version = entry.get("lab"), entry.get("version", VERSION)
     if type(version) is not int or version > VERSION or version < 1:
         raise NotebookError(
-            f"{name}: made for version {str(version)[:20]} of the labs' format; this autograder knows version {VERSION}. Update it."
+            f"{name}: made for version {str(version)[:20]} of the labs' format; this autograder knows {VERSION}. "
+            "Update it."
         )
     return lab if isinstance(lab, str) else ""
 
@@ -198,7 +181,8 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
     for cell in cells:
         if cell.grade_id and cell.grade_id in seen:
             notes.append(
-                f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell ({cell.grade_id}); both are run, in order."
+                f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell ({cell.grade_id}); "
+                "both are run, in order."
             )
         if cell.grade_id:
             seen[cell.grade_id] = cell.number
@@ -220,128 +204,6 @@ def _read_cell(number: int, entry: dict[str, Any], where: str) -> Cell:
     nbgrader = metadata.get("nbgrader")
     grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else ""
     return make_cell(number, source, tags=tags, grade_id=grade_id if isinstance(grade_id, str) else "")
-
-
-def make_cell(number: int, source: str, *, tags: Iterable[str] = (), grade_id: str = "") -> Cell:
-    """A code cell from its source: translated, and looked at for names it defines and tasks it checks."""
-    tags = frozenset(tags)
-    skip = next((tag for tag in SKIPPED_TAGS if tag in tags), "")
-    code, problem, line = to_python(source)
-    first, _, body = source.lstrip().partition("\n")
-    # What %%time and its like run is the cell's own code: names it binds count.
-    tree = None if problem else parse(to_python(body)[0] if first.startswith("%%") else code)
-    if tree is None:
-        return Cell(number, source, code, tags, grade_id, skip, problem, line)
-    return Cell(
-        number,
-        source,
-        code,
-        tags,
-        grade_id,
-        skip,
-        "",
-        0,
-        frozenset(_bound_names(tree.body)),
-        tuple(_checked_tasks(tree)),
-    )
-
-
-def to_python(source: str) -> tuple[str, str, int]:
-    """Plain Python for a cell's source, and what is wrong with it: ``(code, problem, line)``.
-
-    A cell that is Python already is left as it is; IPython's rules would not change it. Otherwise, and only if
-    something in it can mean anything to IPython, IPython translates it.
-    """
-    source = source.replace("\r\n", "\n").replace("\r", "\n")
-    problem, line = _syntax_problem(source)
-    if not problem or not _may_be_ipython(source):
-        return source, problem, line
-    if (
-        sum(text.lstrip()[:1] in ("%", "!", "?") or text.rstrip().endswith("?") for text in source.splitlines())
-        > _MAX_MAGIC_LINES
-    ):
-        return source, f"more than {_MAX_MAGIC_LINES} magic lines in one cell", 1
-    blank = len(source) - len(source.lstrip("\n"))
-    try:
-        from IPython.core.inputtransformer2 import TransformerManager
-    except ImportError:
-        return source, problem + " (IPython, which would translate magics, is not installed)", line
-    try:
-        code = "\n" * blank + TransformerManager().transform_cell(source.lstrip("\n"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return source, str(error)[:200] or problem, line
-    problem, line = _syntax_problem(code)
-    return code, problem, line
-
-
-def _may_be_ipython(source: str) -> bool:
-    if any(mark in source for mark in "%!?"):
-        return True
-    first = next((text for text in source.splitlines() if text.strip()), "")
-    lines = (text.lstrip() for text in source.splitlines())
-    return first[:1].isspace() or any(text.startswith((",", ";", "/", ">>>", "In [")) for text in lines)
-
-
-def _syntax_problem(source: str) -> tuple[str, int]:
-    try:
-        compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except SyntaxError as error:
-        return str(error.msg)[:200] or "invalid syntax", error.lineno or 0
-    except (ValueError, OverflowError) as error:
-        return str(error)[:200], 0
-    except (MemoryError, RecursionError):
-        return "nested too deeply to be read", 0
-    return "", 0
-
-
-def parse(code: str) -> ast.Module | None:
-    """The syntax tree of plain Python, or None where it has none."""
-    try:
-        tree = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
-        return None
-    return tree if isinstance(tree, ast.Module) else None
-
-
-def _bound_names(statements: Sequence[ast.stmt]) -> Iterable[str]:
-    """Names that top-level statements bind, also inside if, try, for and with."""
-    pending: list[ast.AST] = list(statements)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-            continue
-        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-            continue
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        pending.extend(ast.iter_child_nodes(node))
-
-
-def _checked_tasks(tree: ast.Module) -> Iterable[str]:
-    """Tasks that ``check("task")`` or ``autograder.check("task")`` names."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop(0)
-        if (
-            isinstance(node, ast.Call)
-            and node.args
-            and isinstance(node.args[0], ast.Constant)
-            and isinstance(node.args[0].value, str)
-        ):
-            called = (
-                node.func.id
-                if isinstance(node.func, ast.Name)
-                else node.func.attr
-                if isinstance(node.func, ast.Attribute)
-                else ""
-            )
-            if called == "check":
-                yield node.args[0].value
-        pending.extend(ast.iter_child_nodes(node))
 
 
 # --- where each task is ---------------------------------------------------------------------------
@@ -367,7 +229,7 @@ def _place(cells: Sequence[Cell], task: str, names: tuple[str, ...]) -> Place:
         stop = defined[-1] + 1
         if checked:
             notes.append(
-                f"Cell {cells[checked[-1]].number} checks {task} before it is defined in cell {cells[defined[0]].number}."
+                f"Cell {cells[checked[-1]].number} checks {task} before cell {cells[defined[0]].number} defines it."
             )
     else:
         stop = len(cells)
@@ -375,7 +237,8 @@ def _place(cells: Sequence[Cell], task: str, names: tuple[str, ...]) -> Place:
         again = sorted(cell.defines & set(names))
         if index >= stop and again:
             notes.append(
-                f"{', '.join(again)} is bound again in cell {cell.number}, after the check; what the check saw was graded."
+                f"{', '.join(again)} is bound again in cell {cell.number}, after the check; "
+                "what the check saw was graded."
             )
     return Place(stop, tuple(notes))
 
@@ -394,7 +257,8 @@ def match_lab(notebook: Notebook, labs: Iterable[Lab]) -> Lab:
             if lab.name == notebook.lab:
                 return lab
         raise NotebookError(
-            f"the notebook is for {notebook.lab[:60]!r}, which isn't among the labs ({', '.join(lab.name for lab in labs)})."
+            f"the notebook is for {notebook.lab[:60]!r}, which isn't among the labs "
+            f"({', '.join(lab.name for lab in labs)})."
         )
     scored = sorted(
         ((_found(notebook, lab), -position, lab) for position, lab in enumerate(labs)),

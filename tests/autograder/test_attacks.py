@@ -211,8 +211,18 @@ ATTACKS = [
 ]  # fmt: skip
 
 
+# One of each kind is tried in the inner loop, and as an ordinary user; all of them in CI.
+QUICK = frozenset(
+    "loop-ignoring-signals loop-at-import os-exit sys-exit segfault-at-import kill-everything 40-gb-at-once 40-gb-creeping fork-bomb"
+    " setsid-child 200-mb-one-line 200-mb-many-lines warns input syntax-error missing-function patched-numpy always-equal"
+    " forged-frame str-loops message-of-100-mb reads-the-spec writes-outside scratch-filled connects limits-of-others".split()
+)
+assert {attack.name for attack in ATTACKS} >= QUICK
+ROWS = [pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow) for each in ATTACKS]
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", ROWS)
 def test_attack(attack: Attack, kind: str) -> None:
     seen = run(notebook_around(attack.cell), kind)
     outcome = seen.outcomes["attacked"]
@@ -223,7 +233,13 @@ def test_attack(attack: Attack, kind: str) -> None:
         expected = 3 if attack.value is None else attack.value
         assert outcome.value == expected and type(outcome.value) is type(expected), outcome
     elif isinstance(outcome, Raised | Died | Missing):
-        words = outcome.because if isinstance(outcome, Missing) else outcome.message if isinstance(outcome, Raised) else outcome.detail
+        words = (
+            outcome.because
+            if isinstance(outcome, Missing)
+            else outcome.message
+            if isinstance(outcome, Raised)
+            else outcome.detail
+        )
         assert len(words) < 5000
     assert seen.outcomes["before"] == Answer(4), seen.outcomes["before"]
     assert seen.outcomes["after"] == Answer(2), seen.outcomes["after"]
@@ -242,7 +258,11 @@ def test_lying_arrays_arrive_as_what_they_hold(kind: str) -> None:
     )
     outcome = run(notebook_around(lie + "def f(x):\n    return np.arange(4.0).view(L)"), kind).outcomes["attacked"]
     assert isinstance(outcome, Answer)
-    assert type(outcome.value).__name__ == "ndarray" and outcome.value.shape == (4,) and outcome.value.tolist() == [0, 1, 2, 3]
+    assert (
+        type(outcome.value).__name__ == "ndarray"
+        and outcome.value.shape == (4,)
+        and outcome.value.tolist() == [0, 1, 2, 3]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -309,6 +329,13 @@ def test_all_of_this_as_an_ordinary_user(tmp_path: Path) -> None:
         "os.execv(sys.executable, [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider', '-m', 'not slow', sys.argv[2]])"
     )
     environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code, str(ROOT), __file__], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT), __file__],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     assert reach.closed_ancestor(__file__) is None or done.stdout

@@ -217,7 +217,7 @@ PLACES: dict[str, tuple[list[Cell], int, str]] = {
     "never-checked": (cells("x = 1", F, "y = 1"), 2, ""),
     "defined-twice": (cells(F, "x = 1", F, "y = 1"), 3, ""),
     "check-deleted-metadata-kept": (cells(F, ("pass", {"grade_id": "check-attacked"}), "f = 2"), 2, "bound again"),
-    "checked-before": (cells(CHECK, F, "x = 1"), 2, "before it is defined"),
+    "checked-before": (cells(CHECK, F, "x = 1"), 2, "defines it"),
     "defined-nowhere": (cells("x = 1", "y = 2"), 2, ""),
     "only-checked": (cells("x = 1", CHECK, "y = 2"), 2, ""),
     "split": (cells("import numpy", "def helper(): return 1", "f = helper", CHECK), 4, ""),
