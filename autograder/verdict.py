@@ -157,9 +157,8 @@ def raised(task: Task, outcome: Raised, first: Tried, many: str, where: list[str
     message = f"Not written yet: it raises {what}." if unwritten else f"{many} raised {what}"
     result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words)
     result.traceback = outcome.traceback
-    if unwritten:
-        return result  # no input is needed to see it
-    result.diagnosis += where
+    if not unwritten:  # else every case fails, and which does not matter
+        result.diagnosis += where
     result.counter_example = counter_example(task, first, what)
     return result
 
