@@ -98,8 +98,10 @@ class OpReference(SphinxDirective):
     def room(self, root: Path, room: str, ops: list[Any]) -> nodes.section:
         title = room.replace("_", " ").capitalize()
         section = nodes.section("", nodes.title(title, title), ids=[f"ops-{room}"], names=[f"ops {room}"])
-        file = root / "internals" / "ops" / f"{room}.py"
-        rows = written_rows(file) if file.exists() else {}
+        rows: dict[str, str] = {}
+        for file in sorted((root / "internals").rglob(f"{room}.py")):
+            self.env.note_dependency(str(file))
+            rows |= written_rows(file)
         for op in sorted(ops, key=lambda op: op.name):
             section += self.entry(op, rows.get(op.name))
         return section
@@ -115,9 +117,12 @@ class OpReference(SphinxDirective):
         for name, value in facts(op):
             fields += nodes.field("", nodes.field_name("", name), nodes.field_body("", nodes.paragraph("", value)))
         entry += fields
-        if source is not None:
-            lines = ["````{dropdown} The row, as it is written", "```python", *source.splitlines(), "```", "````"]
-            self.state.nested_parse(StringList(lines, source=f"op {op.name}"), self.content_offset, entry)
+        if source is None:
+            raise ExtensionError(
+                f"op_reference: no module called {op.room}.py under internals has the row of {op.name}"
+            )
+        lines = ["````{dropdown} The row, as it is written", "```python", *source.splitlines(), "```", "````"]
+        self.state.nested_parse(StringList(lines, source=f"op {op.name}"), self.content_offset, entry)
         return entry
 
 
