@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,9 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # A build backend in the project itself, so that no test needs a network.
 BACKEND = """
-import pathlib, zipfile
+import pathlib, time, zipfile
 INFO = "mini-1.0.dist-info"
 def build_editable(folder, settings=None, metadata=None):
+    if pathlib.Path("slow").exists():
+        pathlib.Path("reached").touch()
+        time.sleep(60)
     with zipfile.ZipFile(pathlib.Path(folder, "mini-1.0-py3-none-any.whl"), "w") as wheel:
         wheel.writestr("mini.pth", str(pathlib.Path.cwd()))
         wheel.writestr(f"{INFO}/METADATA", "Metadata-Version: 2.1\\nName: mini\\nVersion: 1.0\\n")
@@ -70,16 +74,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def bootstrap(root: Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+COMMAND = [sys.executable, "tools/bootstrap.py"]
+
+
+def environment(root: Path) -> dict[str, str]:
+    """No network, and settings of the user's that would leave packages without byte code."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    local = {
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(root / "wheels"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PIP_NO_COMPILE": "1",
-    }
-    command = [python, "tools/bootstrap.py"]
-    return subprocess.run(command, cwd=root, env=kept | local, capture_output=True, text=True, check=False)
+    local = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(root / "wheels")}
+    return kept | local | {"PYTHONDONTWRITEBYTECODE": "1", "PIP_NO_COMPILE": "1"}
+
+
+def bootstrap(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(COMMAND, cwd=root, env=environment(root), capture_output=True, text=True, check=False)
 
 
 def in_venv(root: Path, program: str) -> str:
@@ -128,6 +134,27 @@ def test_half_installed_package_is_mended_after_an_interruption(project: Path) -
     assert done.returncode == 0
     assert "half installed" in done.stderr
     assert in_venv(project, "import tiny.part; print(tiny.part.here)") == "True"
+
+
+@pytest.mark.slow
+def test_interrupted_run_says_so_and_the_next_goes_on(project: Path) -> None:
+    (project / ".venv" / "installed").unlink()
+    (project / "slow").touch()
+    process = subprocess.Popen(
+        COMMAND, cwd=project, env=environment(project), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not (project / "reached").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    _, said = process.communicate(timeout=20)
+    (project / "slow").unlink()
+    assert process.returncode == 130
+    assert "interrupted; run the same command again" in said
+    assert "Traceback" not in said
+    assert not (project / ".venv" / "installed").exists()
+    assert bootstrap(project).returncode == 0
+    assert (project / ".venv" / "installed").exists()
 
 
 @pytest.mark.slow
