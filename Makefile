@@ -49,7 +49,7 @@ lock: setup  ## write requirements.lock anew (ARGS=--upgrade: take newer version
 	$(BIN)/python tools/lock.py $(ARGS)
 
 release: setup  ## write labs/*.ipynb from labs/solutions/*.ipynb
-	$(BIN)/autograder release labs/solutions/*.ipynb $(ARGS)
+	$(BIN)/autograder release $(ARGS)
 
 clean:  ## remove what was built; keeps .venv and your grades
 	rm -rf book/_build .jupyter_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .benchmarks .run build dist

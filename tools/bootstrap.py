@@ -203,13 +203,15 @@ def install_python() -> None:
     if PYTHON.exists() and STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted:
         return
     create_venv()
+    first = not STAMP.exists()
     STAMP.unlink(missing_ok=True)
     if UNFINISHED.exists():
         forget_half_installed()
     UNFINISHED.touch()
     pins = [line for line in lock.read_text(encoding="utf-8").splitlines() if "==" in line and not line.startswith("#")]
     started = time.monotonic()
-    say(f"Installing {len(pins)} packages into {VENV.name}: about 3.5 GB and 5 minutes the first time")
+    took = "about 3.5 GB, a few minutes" if first else "only what changed"
+    say(f"Installing {len(pins)} packages into {VENV.name}: {took}")
     pip("--requirement", str(lock), expected=len(pins))
     pip("--no-deps", "--editable", str(ROOT), expected=len(pins))
     compile_missing()
