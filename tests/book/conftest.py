@@ -96,7 +96,8 @@ class Browser:
         if program is None:
             pytest.skip("no Chromium on this machine; on Debian: apt install chromium")
         flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-        flags += f" disable-component-update disable-sync remote-debugging-port=0 user-data-dir={profile}"
+        flags += " disable-breakpad disable-crash-reporter disable-component-update disable-sync"
+        flags += f" remote-debugging-port=0 user-data-dir={profile}"
         self.process = subprocess.Popen(
             [program, *(f"--{flag}" for flag in flags.split()), "about:blank"],
             stdout=subprocess.DEVNULL,
@@ -183,8 +184,8 @@ class Browser:
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
+        self.call("Browser.close")
         self.socket.close()
-        self.process.terminate()
         self.process.wait(timeout=20)
 
 
