@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -50,6 +51,10 @@ class Device:
         """Copy an array of this device into a NumPy array (no copy where this device is the host)."""
         raise NotImplementedError
 
+    def scope(self) -> AbstractContextManager[object]:
+        """Within it, new arrays are made on this device."""
+        return nullcontext()
+
     def __repr__(self) -> str:
         return f"device({self.name!r})"
 
@@ -81,8 +86,11 @@ class Cuda(Device):
         self.index = index
         self.name = f"cuda:{index}"
 
+    def scope(self) -> AbstractContextManager[object]:
+        return self.xp.cuda.Device(self.index)
+
     def from_host(self, array: np.ndarray) -> Array:
-        with self.xp.cuda.Device(self.index):
+        with self.scope():
             return self.xp.asarray(array)
 
     def to_host(self, array: Array) -> np.ndarray:
@@ -373,6 +381,16 @@ def device_of(array: Array) -> Device:
     if type(array).__module__.partition(".")[0] == "cupy":
         return device(f"cuda:{array.device.id}")
     raise TypeError(f"device_of: {type(array).__name__} is not an array of any device.")
+
+
+def is_writable(array: Array) -> bool:
+    """Whether a bare array may be written to.
+
+    CuPy has no read-only arrays; there a broadcast view, whose entries share memory, is known by its strides.
+    """
+    if isinstance(array, np.ndarray | SimArray):
+        return bool(array.flags.writeable)
+    return not any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
 
 
 def shares_memory(a: Array, b: Array) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import Array, device_of, shares_memory
+from internals.device import Array, device_of, is_writable, shares_memory
 from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
@@ -264,7 +264,7 @@ def _owned(cotangent: Array) -> Array:
     """
     if isinstance(cotangent, np.generic):
         return np.asarray(cotangent)
-    alone = sys.getrefcount(cotangent) <= _ALONE and cotangent.base is None and cotangent.flags.writeable
+    alone = sys.getrefcount(cotangent) <= _ALONE and cotangent.base is None and is_writable(cotangent)
     return cotangent if alone else cotangent.copy()
 
 

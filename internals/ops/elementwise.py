@@ -53,7 +53,7 @@ pow = elementwise(
     vjp=(
         # The inner where keeps 0**-1 away: it is infinite, and 0 times infinity is NaN.
         lambda g, out, x, y: where(y == 0, zeros_like(g), g * y * x ** where(y == 0, 1, y - 1)),
-        lambda g, out, x, y: g * out * log(where((x == 0) & (y >= 0), 1, x)),
+        lambda g, out, x, y: g * out * log(where((y >= 0) & (x == 0), ones_like(out), x)),
     ),
     saves=("x y", "out x y"),
     doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0, as in PyTorch; TensorFlow gives NaN "
@@ -246,7 +246,7 @@ def _where_infer(condition: Spec, x: Spec, y: Spec) -> Spec:
 
 where = row(
     "where",
-    "where",
+    lambda xp, c, x, y: xp.where(c if hasattr(c, "dtype") else xp.asarray(c), x, y),
     vjp=(None, lambda g, out, c, x, y: where(c, g, 0), lambda g, out, c, x, y: where(c, 0, g)),
     saves="condition",
     infer=_where_infer,

@@ -8,7 +8,7 @@ import numpy as np
 
 from internals.ops.elementwise import exp, sigmoid
 from internals.ops.index import one_hot
-from internals.ops.reduce import sum
+from internals.ops.reduce import share, sum
 from internals.ops.shape import expand_dims, moveaxis, reshape
 from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axis
 from internals.ops.table import row
@@ -78,7 +78,7 @@ def _reduced_spec(name: str, shape: tuple[int, ...], dtype: Any, reduction: str)
 
 def _share(g: Any, n: int, reduction: str) -> Any:
     """The cotangent of one example's loss, from that of the reduced loss."""
-    return g / n if reduction == "mean" else g
+    return g * share(n) if reduction == "mean" else g
 
 
 def _cross_entropy_infer(logits: Spec, target: Spec, *, reduction: str = "mean") -> Spec:

@@ -37,6 +37,11 @@ def count(shape: tuple[int, ...], axis: Axis) -> int:
     return int(np.prod([shape[i] for i in normalise_axes("reduction", axis, len(shape))], dtype=np.int64))
 
 
+def share(n: int) -> float:
+    """1/n, as a factor: dividing float16 by an n above 65,504 would be dividing by infinity. 0 for n = 0."""
+    return 1 / n if n else 0.0
+
+
 def accumulator(dtype: np.dtype) -> np.dtype:
     """The dtype a sum is held in while it grows: integers in int64, half precision in float32, else as it is."""
     if dtype.kind in "biu":
@@ -80,9 +85,9 @@ def _mean(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 def _share_of_ties(g: Any, out: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
-    tied = x == spread(out, x, axis)
-    tied = cast(tied, dtype=g.dtype)
-    return spread(g, x, axis) * tied / sum(tied, axis=axis, keepdims=True)
+    # Counted in a wide dtype: more than 65,504 ties are infinitely many in float16.
+    tied = cast(x == spread(out, x, axis), dtype=accumulator(g.dtype))
+    return spread(g, x, axis) * cast(tied / sum(tied, axis=axis, keepdims=True), dtype=g.dtype)
 
 
 sum = reduction(
@@ -97,7 +102,7 @@ sum = reduction(
 mean = reduction(
     "mean",
     _mean,
-    vjp=lambda g, out, x, axis, keepdims: spread(g, x, axis) / count(tuple(x.shape), axis),
+    vjp=lambda g, out, x, axis, keepdims: spread(g * share(count(tuple(x.shape), axis)), x, axis),
     dtypes="float",
     doc="Mean over axes; NaN of no entries. Integers average in float32; PyTorch refuses them, and TensorFlow rounds "
     "to an integer. float16 is added up in float32 as in PyTorch; in TensorFlow the sum may overflow.",

@@ -239,7 +239,9 @@ def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Arr
         if kind is np.ndarray or isinstance(value, np.generic):
             return op.on_numpy(*inputs, **attrs)
         if not isinstance(value, bool | int | float):
-            return op.kernel(device_of(value).xp, *inputs, **attrs)
+            place = device_of(value)
+            with place.scope():
+                return op.kernel(place.xp, *inputs, **attrs)
     # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.
     return op.on_numpy(*inputs, **attrs).item()
 

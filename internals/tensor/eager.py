@@ -7,15 +7,14 @@ asked.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from internals import ops
-from internals.device import Array, DeviceError, SimArray, check_one_device, device_of, move
+from internals.device import Array, DeviceError, SimArray, check_one_device, is_writable, move
 from internals.ops.spec import Spec
-from internals.ops.table import TABLE, Op, is_array, style
+from internals.ops.table import TABLE, Op, is_array, run_on_arrays, style
 from internals.tensor.node import Leaf, Node, mode, next_order
 from internals.tensor.tensor import Tensor
 
@@ -43,7 +42,7 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
     if op.strict:
         op.infer_from(inputs, attrs)
     try:
-        data = op.on_numpy(*arrays, **attrs) if short else op.kernel(_array_module(op, arrays), *arrays, **attrs)
+        data = op.on_numpy(*arrays, **attrs) if short else _on_any_device(op, arrays, attrs)
     except DeviceError:
         raise
     except Exception as error:
@@ -164,7 +163,7 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
                 "it. Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
             )
     array = target.data
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    if not is_writable(array):
         raise RuntimeError(
             f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first."
         )
@@ -207,9 +206,9 @@ def _same_kind(array: Array, other: Any) -> bool:
     return type(other) in (int, float)
 
 
-def _array_module(op: Op, arrays: Sequence[Any]) -> Any:
+def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
     check_one_device(op.name, arrays)
-    return next((device_of(array).xp for array in arrays if not isinstance(array, bool | int | float)), np)
+    return run_on_arrays(op, tuple(arrays), attrs)
 
 
 def as_operand(value: Any, like: Tensor | None = None) -> Any:
