@@ -7,8 +7,10 @@ has run, so that input transformers a learner registers have no effect on gradin
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 SKIPPED_TAGS = ("training", "plot", "use", "submit")
 _MAX_MAGIC_LINES = 200
@@ -94,9 +96,16 @@ def _may_be_ipython(source: str) -> bool:
     return first[:1].isspace() or any(text.startswith((",", ";", "/", ">>>", "In [")) for text in lines)
 
 
+def _tree(source: str) -> Any:
+    with warnings.catch_warnings():
+        # An invalid escape in a learner's string is not news in the grader's log.
+        warnings.simplefilter("ignore")
+        return compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
 def _syntax_problem(source: str) -> tuple[str, int]:
     try:
-        compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        _tree(source)
     except SyntaxError as error:
         return str(error.msg)[:200] or "invalid syntax", error.lineno or 0
     except (ValueError, OverflowError) as error:
@@ -109,7 +118,7 @@ def _syntax_problem(source: str) -> tuple[str, int]:
 def parse(code: str) -> ast.Module | None:
     """The syntax tree of plain Python, or None where it has none."""
     try:
-        tree = compile(code, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        tree = _tree(code)
     except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
         return None
     return tree if isinstance(tree, ast.Module) else None

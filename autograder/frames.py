@@ -96,7 +96,8 @@ def _check(value: Any, depth: int, left: list[int]) -> None:
             raise FrameError(f"an array of dtype {value.dtype} is not plain data; numbers, booleans and strings are.")
     elif kind not in (type(None), bool, int, float, str, bytes, EllipsisType):
         raise FrameError(
-            f"a {kind.__module__}.{kind.__qualname__} is not plain data; send numbers, strings, arrays, lists, tuples or dicts."
+            f"a {kind.__module__}.{kind.__qualname__} is not plain data; "
+            "send numbers, strings, arrays, lists, tuples or dicts."
         )
 
 

@@ -42,8 +42,8 @@ class Raised:
     cell: int = 0
     line: int = 0
     cause: Cause = "exception"
-    """"exception", or what was refused or ran out: "exit", "memory", "syntax", "input", "files", "network", "processes",
-    "value" (what came back isn't plain data)."""
+    """"exception", or what was refused or ran out: "exit", "memory", "syntax", "input", "files", "network",
+    "processes", "value" (what came back isn't plain data)."""
     printed: str = ""
 
 
@@ -254,7 +254,7 @@ class Runner:
             reply = self._request({"do": "exec", "cell": cell.number, "code": cell.code}, self.lab.cell_limit)
         except WorkerDied as death:
             if self._threads and death.cause != "time" and index not in self._doubted:
-                # A thread that an earlier cell left may have done it: this cell gets another chance, right after a replay.
+                # A thread that an earlier cell left may have done it: one more chance, right after a replay.
                 self._doubted.add(index)
                 raise
             self._killers.add(index)

@@ -58,14 +58,17 @@ class Worker:
         """One reply: ``{"value": ...}``, ``{"missing": [...]}``, ``{"error": {...}}`` or ``{"done": True}``."""
         printed = redirect()
         self.asked.clear()
+        # Shortly before the grader's patience ends, tell it on stderr where the code is.
+        faulthandler.dump_traceback_later(request["limit"], file=2)
         do = request.get("do")
         try:
             reply = getattr(self, f"_do_{do}")(request)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  whatever a learner's code raises is an answer, exits included
             if isinstance(error, MemoryError):
                 self._ballast = None
             reply = {"error": describe(error, sys.exc_info()[2], self.asked, self.cell)}
             forget_frames(error)
+        faulthandler.cancel_dump_traceback_later()
         reply["printed"], reply["cut"] = sendable(printed.text()), printed.cut
         reply["threads"] = _thread._count()
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):

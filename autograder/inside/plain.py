@@ -35,11 +35,13 @@ def plain(value: Any, depth: int = 40) -> Any:
         array = numpy.array(value, copy=True, order="C", subok=False)
         if array.dtype.hasobject or array.dtype.kind == "V":
             raise NotPlain(
-                f"the result is an array of dtype {array.dtype}; numbers were expected. Check that its parts have equal shapes."
+                f"the result is an array of dtype {array.dtype}; numbers were expected. "
+                "Check that its parts have equal shapes."
             )
         if array.nbytes > frames.LIMIT // 2:
             raise NotPlain(
-                f"the result is an array of {array.nbytes >> 20} MB, shape {array.shape}; far more than any right answer."
+                f"the result is an array of {array.nbytes >> 20} MB, shape {array.shape}; "
+                "far more than any right answer."
             )
         return array
     if isinstance(value, numpy.generic):
@@ -62,7 +64,8 @@ def plain(value: Any, depth: int = 40) -> Any:
             result[plain(key)] = plain(item, depth - 1)
         return result
     raise NotPlain(
-        f"the result is, or holds, a {sendable(str(kind.__name__)[:100])}; numbers, arrays, strings, and lists, tuples or dicts of them can be compared."
+        f"the result is, or holds, a {sendable(str(kind.__name__)[:100])}; "
+        "numbers, arrays, strings, and lists, tuples or dicts of them can be compared."
     )
 
 

@@ -15,13 +15,14 @@ from typing import Any, NoReturn
 PRINTED = 20_000
 """Characters kept of what one cell or call prints."""
 
-_NO_OP_MAGICS = frozenset(
-    "matplotlib config load_ext reload_ext unload_ext autoreload precision autosave xmode pylab".split()
-)
-_SHELL_MAGICS = frozenset(
-    "sx sc system bash sh script perl ruby html javascript js cmd pip conda pypy python python2 python3 edit"
-    " killbgscripts".split()
-)
+_NO_OP_MAGICS = {
+    "autoreload", "autosave", "config", "load_ext", "matplotlib", "precision", "pylab", "reload_ext", "unload_ext",
+    "xmode",
+}  # fmt: skip
+_SHELL_MAGICS = {
+    "bash", "cmd", "conda", "edit", "html", "javascript", "js", "killbgscripts", "perl", "pip", "pypy", "python",
+    "python2", "python3", "ruby", "sc", "script", "sh", "sx", "system",
+}  # fmt: skip
 
 
 class InputRefused(RuntimeError):
@@ -80,7 +81,7 @@ class NoInput(io.TextIOBase):
     def _refuse(self, *_: Any) -> NoReturn:
         raise InputRefused("input isn't available while a notebook is graded; give the value in the code.")
 
-    read = readline = readlines = __next__ = _refuse  # type: ignore[assignment]  # all refuse, whatever they are given
+    read = readline = readlines = __next__ = _refuse
 
 
 def _no_input(prompt: object = "", /) -> NoReturn:
@@ -88,7 +89,10 @@ def _no_input(prompt: object = "", /) -> NoReturn:
 
 
 class Shell:
-    """What ``get_ipython()`` gives: magics that need nothing are done here, others by a real shell, commands are refused."""
+    """What ``get_ipython()`` gives.
+
+    Magics that need nothing are done here, others by a real shell; commands are refused.
+    """
 
     def __init__(self, names: dict[str, Any], run: Callable[[str], Any]) -> None:
         self._names = names
@@ -97,7 +101,8 @@ class Shell:
 
     def system(self, command: str) -> NoReturn:
         raise ShellRefused(
-            f"!{command[:80]}: shell commands are not run while a notebook is graded; do it in Python, or remove the line."
+            f"!{command[:80]}: shell commands are not run while a notebook is graded; "
+            "do it in Python, or remove the line."
         )
 
     getoutput = getoutput_split = system_piped = system_raw = system
@@ -170,5 +175,5 @@ def redirect() -> Printed:
     printed = Printed()
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         setattr(sys, name, printed)
-    sys.stdin = NoInput()  # type: ignore[assignment]  # refuses what a text file would do
+    sys.stdin = NoInput()
     return printed

@@ -25,8 +25,9 @@ CELL = "<cell "
 MESSAGE = 2_000
 TRACEBACK = 8_000
 
-_PROCESS_EVENTS = frozenset("os.fork os.forkpty os.system os.posix_spawn os.exec subprocess.Popen".split())
-_NETWORK_EVENTS = frozenset("socket.__new__ socket.getaddrinfo socket.gethostbyname socket.connect".split())
+_PROCESS_EVENTS = {"os.fork", "os.forkpty", "os.system", "os.posix_spawn", "os.exec", "subprocess.Popen"}
+_NETWORK_EVENTS = {"socket.__new__", "socket.getaddrinfo", "socket.gethostbyname", "socket.connect"}
+_REFUSALS = {errno.EPERM, errno.EACCES, errno.EAGAIN}
 _MAIN = _thread.get_ident()
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 
@@ -45,7 +46,13 @@ def describe(
 ) -> dict[str, Any]:
     """The error as the grader wants it; `asked` holds what was asked for in vain, `running` is the cell."""
     shown, cell, line = learner_frames(traceback)
-    told = {"type": _type_name(error), "message": _message(error), "traceback": shown, "cell": cell, "line": line}
+    told: dict[str, Any] = {
+        "type": _type_name(error),
+        "message": _message(error),
+        "traceback": shown,
+        "cell": cell,
+        "line": line,
+    }
     try:
         if isinstance(error, SyntaxError) and str(error.filename).startswith(CELL):
             told["cell"], told["line"] = running, error.lineno if type(error.lineno) is int else 0
@@ -74,7 +81,8 @@ def cause_of(error: BaseException, asked: Sequence[str]) -> str:
     if isinstance(error, SyntaxError):
         return "syntax"
     if isinstance(error, OSError):
-        if asked:
+        # An import may have asked for a process in vain, and got over it: only what a refusal looks like counts.
+        if asked and (error.errno is None or error.errno < 0 or error.errno in _REFUSALS):
             return asked[-1]
         if error.filename is not None or error.errno in (errno.EFBIG, errno.ENOSPC, errno.EROFS):
             return "files"
@@ -100,10 +108,10 @@ def learner_frames(traceback: types.TracebackType | None) -> tuple[str, int, int
         return "", 0, 0
     shown = places if len(places) <= 12 else places[:4] + places[-8:]
     lines = []
-    for position, (number, line, name, file) in enumerate(shown):
+    for position, (cell, line, name, file) in enumerate(shown):
         if len(places) > 12 and position == 4:
             lines.append(f"... {len(places) - 12} more calls ...")
-        lines.append(f"cell {number}, line {line}" + ("" if name == "<module>" else f", in {name}"))
+        lines.append(f"cell {cell}, line {line}" + ("" if name == "<module>" else f", in {name}"))
         source = linecache.getline(file, line).strip()
         if source:
             lines.append(f"    {source[:200]}")
@@ -130,7 +138,7 @@ def _message(error: BaseException) -> str:
             signal.setitimer(signal.ITIMER_REAL, 0.5)
         text = str(error)
         text = str.__str__(text[:MESSAGE]) + (" ..." if len(text) > MESSAGE else "")
-    except BaseException as problem:
+    except BaseException as problem:  # noqa: BLE001  a message may raise anything, exits included
         text = (
             "(its message took too long to make)"
             if isinstance(problem, _TooLong)

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import select
 import shutil
@@ -30,6 +31,8 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 _OVERHEAD = 256 << 20
 """Address space of the interpreter, NumPy and its threads, beside what the lab allows."""
 _THREADS = 64
+_CELL_LINE = re.compile(r'File "<cell (\d{1,6})>", line (\d{1,6}) in ([\w<>]{1,80})')
+"""A line of the interpreter's own report on where it is."""
 
 
 class SandboxUnavailable(RuntimeError):
@@ -102,7 +105,7 @@ class Box:
         finally:
             for descriptor in (request_read, reply_write, stderr_write):
                 os.close(descriptor)
-        assert self._launcher.stdin is not None and self._launcher.stdout is not None
+        assert self._launcher.stdin is not None
         frames.send(self._launcher.stdin.fileno(), json.dumps(order).encode() + b"\n")
         self._heard = bytearray()
         self._open = True
@@ -126,12 +129,12 @@ class Box:
         if not self._open:
             raise WorkerDied("protocol", "was asked after its end")
         nonce = secrets.randbits(62)
-        body = frames.encode({**request, "id": nonce})
+        body = frames.encode({**request, "id": nonce, "limit": max(timeout * 0.9, 0.01)})
         try:
             reply = self._exchange(frames._HEADER.pack(len(body)) + body, time.monotonic() + timeout)
         except TimeoutError:
             self._end()
-            raise WorkerDied("time", f"ran longer than {timeout:.3g} s") from None
+            raise WorkerDied("time", f"ran longer than {timeout:.3g} s{self._where()}") from None
         except EOFError:
             raise self._why_ended() from None
         except frames.FrameError as error:
@@ -140,6 +143,7 @@ class Box:
         if type(reply) is not dict or type(reply.get("id")) is not int or reply["id"] != nonce:
             self._end()
             raise WorkerDied("protocol", "sent the grader a forged reply")
+        self._heard.clear()
         return reply
 
     def close(self) -> None:
@@ -229,21 +233,28 @@ class Box:
         if ended.get("killed") or code is None:
             return WorkerDied("protocol", "closed its connection to the grader")
         if code == 125 or (code and "bwrap:" in self.stderr):
-            return WorkerDied(
-                "protocol",
-                f"could not be set up ({self.stderr.strip().splitlines()[-1][:300] if self.stderr.strip() else 'no reason given'})",
-            )
+            said = self.stderr.strip().splitlines()
+            return WorkerDied("protocol", f"could not be set up ({said[-1][:300] if said else 'no reason given'})")
         if code > 128 and self.kind == "bubblewrap":
             code = 128 - code
+        if code == -signal.SIGXCPU:
+            return WorkerDied("time", "used up its computing time")
         if code < 0:
-            return WorkerDied("signal", f"crashed Python (signal {-code}, {_signal_words(-code)})")
+            return WorkerDied("signal", f"crashed Python (signal {-code}, {_signal_words(-code)}){self._where()}")
         return WorkerDied("exit", f"ended Python itself (exit status {code})")
+
+    def _where(self) -> str:
+        """Where in the learner's cells the interpreter said it was, last."""
+        report = self.stderr.rpartition("(most recent call first)")[2]
+        found = _CELL_LINE.search(report)
+        return f" (it was at cell {found[1]}, line {found[2]}, in {found[3]})" if found else ""
 
     def _end(self, *, grace: float = 0.0) -> dict[str, Any]:
         """Kill what is left, wait for the launcher's word, release everything; the word is how it ended."""
         self._open = False
         stdin, stdout = self._launcher.stdin, self._launcher.stdout
-        assert stdin is not None and stdout is not None
+        assert stdin is not None
+        assert stdout is not None
         line = _read_word(stdout.fileno(), grace) if grace else b""
         with contextlib.suppress(OSError):
             stdin.close()

@@ -35,7 +35,7 @@ _START_LIMIT = 30.0
 class Proof:
     """What the canary found out about one kind.
 
-    `kept` maps each promise to "" if it held, else to what went wrong; `limits` says what else counts memory and processes.
+    `kept` maps each promise to "" if it held, else to what went wrong; `limits` says what counts memory and processes.
     """
 
     kind: str
@@ -74,12 +74,13 @@ def best(mode: Literal["official", "practice"] = "official") -> str:
     Parameters
     ----------
     mode : {"official", "practice"}
-        Official grading takes only a kind of which every promise is proven; practice takes the kind that keeps most.
+        Official grading takes only a kind of which every promise is proven. Practice takes the kind that keeps most,
+        and, where there is none, "process": the learner's own code on the learner's own machine, with limits only.
 
     Raises
     ------
     SandboxUnavailable
-        There is none; one line says what was tried.
+        Official grading was asked for and none is proven; one line says what was tried.
     """
     proofs = []
     for kind in kinds():
@@ -89,13 +90,15 @@ def best(mode: Literal["official", "practice"] = "official") -> str:
     usable = [proof for proof in proofs if "" in proof.kept.values()]
     if mode == "practice" and usable:
         return max(usable, key=lambda proof: sum(broken == "" for broken in proof.kept.values())).kind
+    if mode == "practice":
+        return "process"
     tried = "; ".join(proof.words for proof in proofs)
     advice = "On Linux, install bubblewrap (apt install bubblewrap); elsewhere, grade in a Linux container."
     raise SandboxUnavailable(f"no sandbox here is proven to hold{f' ({tried})' if tried else ''}. {advice}")
 
 
 def describe(kind: str) -> str:
-    """The kind and what its canary proved, in words: ``"bubblewrap: net, fs, memory, pids, tree-kill proven (cgroup v1)"``."""
+    """The kind and what its canary proved: ``"bubblewrap: net, fs, memory, pids, tree-kill proven (cgroup v1)"``."""
     return prove(kind).words
 
 
@@ -116,6 +119,10 @@ def prove(kind: str) -> Proof:
 def run_canary(kind: str) -> Proof:
     """Try everything, without looking at what is remembered."""
     proof = Proof(kind)
+    if kind == "process":
+        # It keeps out nothing, and trying would write to the learner's own files.
+        proof.kept = dict.fromkeys(("network", "files", "processes"), "open, as to any program")
+        return proof
     checks: dict[str, Callable[[str], str]] = {
         "network": _network,
         "files": _files,
@@ -193,7 +200,9 @@ def _files(kind: str) -> str:
             ]
         got = probe.ask("files", readable=readable, writable=writable)
         broken = _got(got)
-        return broken or ("it wrote into a directory outside" if len(os.listdir(directory)) > 1 else "")
+        if not broken and (secret.read_text(encoding="ascii") != "42" or secret.stat().st_mode & 0o777 != 0o644):
+            return "a file outside was changed"
+        return broken
 
 
 def _parents_of_mounts(probe: _Probe) -> set[str]:
@@ -259,6 +268,8 @@ def _limits(kind: str) -> str:
 def descendants(root: int) -> dict[int, str]:
     """Processes below `root`, with when each was started."""
     parents: dict[int, tuple[int, str]] = {}
+    if not os.path.isdir("/proc/self"):
+        return {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):

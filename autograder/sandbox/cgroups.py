@@ -1,7 +1,7 @@
 """A control group for one sandbox: memory and number of processes, counted over all its processes together.
 
 Imports only the standard library: the launcher runs it outside any package. Version 1 needs root; version 2 needs
-a directory that was delegated to this user. Where neither is to be had, `create` gives None and other limits stand alone.
+a directory that was delegated to this user. Where neither is to be had, `create` gives None: other limits stand alone.
 """
 
 from __future__ import annotations

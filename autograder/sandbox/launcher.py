@@ -19,6 +19,7 @@ import resource
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +36,7 @@ else:
     import reach
     import seccomp
 
+LINUX = sys.platform.startswith("linux")
 _SETUP_FAILED = 125
 _TICK = 0.05
 _ENVIRONMENT = {
@@ -55,8 +57,9 @@ def main() -> None:
         os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: whatever is orphaned inside becomes ours
+    if LINUX:
+        # PR_SET_CHILD_SUBREAPER: whatever is orphaned inside becomes ours.
+        ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
     name = f"autograder-{os.getpid()}"
     group = cgroups.create(name, memory=order["memory"] + (64 << 20), processes=order["threads"] + 8)
     scratch = tempfile.mkdtemp(prefix=f"{name}-")
@@ -68,11 +71,19 @@ def main() -> None:
             os.close(descriptor)
         ended = _watch(order, child, group, scratch)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
         if group:
             group.remove()
     ended["group"] = group.words if group else ""
     os.write(1, json.dumps(ended).encode() + b"\n")
+
+
+def _remove(directory: str) -> None:
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+    except RecursionError:
+        # Nested on purpose, deeper than Python goes.
+        subprocess.run(["/bin/rm", "-rf", "--", directory], check=False)
 
 
 def _read_line(descriptor: int) -> bytes:
@@ -91,14 +102,16 @@ def _read_line(descriptor: int) -> bytes:
 def _become_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: str) -> NoReturn:
     try:
         _exec_sandbox(order, group, scratch)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  a forked child must never return into its parent's code
         os.write(2, f"launcher: {type(error).__name__}: {error}\n".encode("utf-8", "replace"))
     os._exit(_SETUP_FAILED)
 
 
 def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: str) -> NoReturn:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+    if LINUX:
+        libc.prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+    os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     # Out of the way first, so that none of the targets below is still the source of another.
@@ -132,7 +145,7 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
         os.setresuid(uid, uid, uid)
     elif os.geteuid() == 0 and not bubblewrapped:
         _drop_capabilities(libc)
-    _set_limits(order, libc)
+    _set_limits(order)
     if bubblewrapped:
         filter_read, filter_write = os.pipe()
         os.write(filter_write, seccomp.program(processes=order["processes"], pid=None))
@@ -148,20 +161,21 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
             seccomp=filter_read,
         )
         os.execve(arguments[0], arguments, {**_ENVIRONMENT, "HOME": "/tmp", "TMPDIR": "/tmp", "MPLCONFIGDIR": "/tmp"})
+    command = [order["python"], "-I", "-S", "-B", order["files"][-1], site]
+    environment = {**_ENVIRONMENT, "HOME": temporary, "TMPDIR": temporary, "MPLCONFIGDIR": temporary}
+    os.chdir(temporary)
+    if order["kind"] == "process":
+        os.execve(command[0], command, environment)
     rules = [(path, landlock.READ) for tree in order["trees"] for path in landlock.without(tree, order["masks"])]
     rules += [(tree, landlock.LIST) for tree in order["trees"] if os.path.isdir(tree)]
     rules += [(path, landlock.READ) for path in (*order["packages"], *order["files"], site)]
     rules += [(device, landlock.DEVICE) for device in ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")]
     rules.append((temporary, landlock.WRITE))
-    os.chdir(temporary)
     # Signals to others are out of its scope where Landlock knows scopes; the filter leaves only itself elsewhere.
     own = None if order["processes"] > 1 and landlock.abi() >= 6 else os.getpid()
     landlock.restrict(rules)
-    seccomp.install(seccomp.program(processes=order["processes"], pid=own))
-    arguments = [order["python"], "-I", "-S", "-B", order["files"][-1], site]
-    os.execve(
-        arguments[0], arguments, {**_ENVIRONMENT, "HOME": temporary, "TMPDIR": temporary, "MPLCONFIGDIR": temporary}
-    )
+    seccomp.install(seccomp.program(processes=order["processes"], pid=own, changes=False))
+    os.execve(command[0], command, environment)
 
 
 def _link_packages(order: dict[str, Any], site: str) -> None:
@@ -180,18 +194,19 @@ def _drop_capabilities(libc: ctypes.CDLL) -> None:
         raise OSError(ctypes.get_errno(), "capabilities can't be given up")
 
 
-def _set_limits(order: dict[str, Any], libc: ctypes.CDLL) -> None:
+def _set_limits(order: dict[str, Any]) -> None:
     limits = {
-        resource.RLIMIT_AS: order["memory"] + order["overhead"],
-        resource.RLIMIT_CPU: order["cpu"],
-        resource.RLIMIT_FSIZE: bubblewrap.SCRATCH_BYTES // 2,
-        resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MEMLOCK: 0,
-        resource.RLIMIT_MSGQUEUE: 0,
-        resource.RLIMIT_NPROC: order["threads"] + 8 + (0 if order["uid"] else _own_threads()),
+        "RLIMIT_AS": order["memory"] + order["overhead"],
+        "RLIMIT_CPU": order["cpu"],
+        "RLIMIT_FSIZE": bubblewrap.SCRATCH_BYTES // 2,
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_CORE": 0,
     }
-    for kind, value in limits.items():
+    if LINUX:
+        own = 0 if order["uid"] else _own_threads()
+        limits |= {"RLIMIT_MEMLOCK": 0, "RLIMIT_MSGQUEUE": 0, "RLIMIT_NPROC": order["threads"] + 8 + own}
+    for name, value in limits.items():
+        kind = getattr(resource, name)
         hard = resource.getrlimit(kind)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (value, value))
@@ -220,9 +235,10 @@ def _watch(order: dict[str, Any], child: int, group: cgroups.Group | None, scrat
         handle = os.pidfd_open(child)
         poll.register(handle, select.POLLIN)
         tick = _TICK
-    except OSError:
+    except (AttributeError, OSError):
+        # No such handle on an old kernel or another system: ask more often instead.
         tick = 0.01
-    watched = order["processes"] > 1 and group is None, order["kind"] == "landlock"
+    watched = LINUX and order["processes"] > 1 and group is None, order["kind"] != "bubblewrap"
     status: int | None = None
     while status is None:
         ready = poll.poll(tick * 1000 if any(watched) or tick < _TICK else None)
@@ -252,6 +268,9 @@ def _end_all(child: int, group: cgroups.Group | None) -> int | None:
         for pid in {*_descendants(), *(group.members() if group else ())} - {os.getpid()}:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if not LINUX and status is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child, signal.SIGKILL)
         try:
             while True:
                 pid, result = os.waitpid(-1, os.WNOHANG)
@@ -266,13 +285,14 @@ def _end_all(child: int, group: cgroups.Group | None) -> int | None:
 
 
 def _descendants() -> list[int]:
-    """Pids below this process, newest level last."""
+    """Pids below this process, newest level last; none where there is no /proc to look them up in."""
+    if not LINUX:
+        return []
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    parent = int(file.read().rpartition(")")[2].split()[1])
+                parent = int(_text(f"/proc/{name}/stat").rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(name))
     found: list[int] = []
     pending = [os.getpid()]
@@ -283,12 +303,16 @@ def _descendants() -> list[int]:
     return found
 
 
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def _resident_bytes() -> int:
     total = 0
     for pid in _descendants():
         with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-                total += int(file.read().split()[1]) * resource.getpagesize()
+            total += int(_text(f"/proc/{pid}/statm").split()[1]) * resource.getpagesize()
     return total
 
 

@@ -122,7 +122,8 @@ def _closure(names: Iterable[str]) -> list[importlib.metadata.Distribution]:
         except importlib.metadata.PackageNotFoundError:
             if wanted:
                 raise ValueError(
-                    f"the lab needs the package {name!r}, which is not installed; run `make serve`, or pip install {name}."
+                    f"the lab needs the package {name!r}, which is not installed; run `make serve`, "
+                    f"or pip install {name}."
                 ) from None
             continue
         found[name] = distribution

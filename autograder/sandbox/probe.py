@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -27,17 +28,41 @@ def network(names: dict[str, Any]) -> list[str]:
 
 
 def files(names: dict[str, Any], readable: list[str], writable: list[str]) -> list[str]:
-    """Paths outside that could be read or written."""
-    got = [
-        f"read {path}"
-        for path in readable
-        if _works(lambda path=path: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))
-    ]
+    """Paths outside that could be read, changed or written."""
+    got = [f"read {path}" for path in readable if _works(partial(_read, path))]
+    for change in (_chmod, _truncate, _touch):
+        got += [f"{change.__name__[1:]} {path}" for path in readable[:1] if _works(partial(change, path))]
     for directory in writable:
         target = os.path.join(directory, "canary-was-here")
-        if _works(lambda target=target: open(target, "xb").close()):
+        if _works(partial(_write, target)):
             got.append(f"wrote {target}")
     return got
+
+
+def _read(path: str) -> None:
+    if os.path.isdir(path):
+        os.listdir(path)
+        return
+    with open(path, "rb") as file:
+        file.read(1)
+
+
+def _write(path: str) -> None:
+    with open(path, "xb"):
+        pass
+    os.remove(path)
+
+
+def _chmod(path: str) -> None:
+    os.chmod(path, 0o600)
+
+
+def _truncate(path: str) -> None:
+    os.truncate(path, 0)
+
+
+def _touch(path: str) -> None:
+    os.utime(path, (1, 1))
 
 
 def processes(names: dict[str, Any], outside: int) -> list[str]:
@@ -78,7 +103,7 @@ def creep(names: dict[str, Any], size: int) -> str:
 
 
 def family(names: dict[str, Any]) -> int:
-    """Leave children behind: one that tries to lead a session of its own, and one of its own; count all that could be made."""
+    """Leave children behind that try to lead a session of their own; count all that could be made."""
     made = 0
     for _ in range(200):
         try:

@@ -1,7 +1,7 @@
 """Let an unprivileged user reach files that lie under a closed directory, and nothing else there.
 
 An interpreter under ``/root`` can be read by root only because of the directory, not because of itself. In a mount
-namespace of its own, the launcher covers such a directory by an empty one and puts the needed files back in their places.
+namespace of its own, the launcher covers such a directory by an empty one and puts the needed files back in place.
 Imports only the standard library: the launcher runs it outside any package.
 """
 

@@ -17,29 +17,40 @@ _NEWEST = 462
 
 # name: (x86_64, aarch64); -1 where it doesn't exist.
 _NETWORK = {
-    "socket": (41, 198), "connect": (42, 203), "accept": (43, 202), "accept4": (288, 242), "bind": (49, 200), "listen": (50, 201),
+    "socket": (41, 198), "connect": (42, 203), "accept": (43, 202), "accept4": (288, 242), "bind": (49, 200),
+    "listen": (50, 201),
 }  # fmt: skip
 _REFUSED = {
     # Other processes, and this one's place among them.
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "process_madvise": (440, 440),
-    "process_mrelease": (448, 448), "kcmp": (312, 272), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424), "setsid": (112, 157), "setpgid": (109, 154), "setpriority": (141, 140), "tkill": (200, 130),
-    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
-    "ioprio_set": (251, 30), "migrate_pages": (256, 238), "move_pages": (279, 239), "mbind": (237, 235), "set_mempolicy": (238, 237),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "process_mrelease": (448, 448), "kcmp": (312, 272), "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "setsid": (112, 157), "setpgid": (109, 154),
+    "setpriority": (141, 140), "tkill": (200, 130), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "ioprio_set": (251, 30), "migrate_pages": (256, 238),
+    "move_pages": (279, 239), "mbind": (237, 235), "set_mempolicy": (238, 237),
     # Namespaces, mounts, the kernel.
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
-    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432),
-    "fspick": (433, 433), "mount_setattr": (442, 442), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    "acct": (163, 89), "swapon": (167, 224), "swapoff": (168, 225), "reboot": (169, 142), "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
-    "quotactl": (179, 60), "quotactl_fd": (443, 443), "syslog": (103, 116), "personality": (135, 92), "iopl": (172, -1), "ioperm": (173, -1),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "chroot": (161, 51), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
+    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "acct": (163, 89), "swapon": (167, 224),
+    "swapoff": (168, 225), "reboot": (169, 142), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "quotactl": (179, 60),
+    "quotactl_fd": (443, 443), "syslog": (103, 116), "personality": (135, 92), "iopl": (172, -1), "ioperm": (173, -1),
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "fanotify_init": (300, 262),
-    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "modify_ldt": (154, -1), "vhangup": (153, 58),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "modify_ldt": (154, -1),
+    "vhangup": (153, 58),
     # Memory and queues that the limits on this process don't count, or that outlive it.
     "shmget": (29, 194), "shmat": (30, 196), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_setup": (206, 0),
     # A second way to do what is refused above.
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+}  # fmt: skip
+_CHANGES = {
+    # What Landlock doesn't watch: a user's files, changed without being opened for writing.
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
+    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "truncate": (76, 45), "utime": (132, -1),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }  # fmt: skip
 _FORKS = {"fork": (57, -1), "vfork": (58, -1)}
 _CLONE, _CLONE3, _SOCKETPAIR = (56, 220), (435, 435), (53, 199)
@@ -96,7 +107,7 @@ def _case(number: int, *steps: bytes) -> bytes:
     return _if_equal(number, len(body) // _INSTRUCTION) + body
 
 
-def program(*, processes: int, pid: int | None, machine: str | None = None) -> bytes:
+def program(*, processes: int, pid: int | None, changes: bool = True, machine: str | None = None) -> bytes:
     """The filter as the kernel reads it.
 
     Parameters
@@ -104,7 +115,9 @@ def program(*, processes: int, pid: int | None, machine: str | None = None) -> b
     processes : int
         1 refuses new processes (threads are free); more leaves their number to other limits.
     pid : int or None
-        The only process that may be sent signals; None where a pid namespace hides all others.
+        The only process that may be sent signals; None where a pid namespace, or Landlock, hides all others.
+    changes : bool
+        Whether owners and modes of files may be changed: only where no file of this user can be seen.
 
     Raises
     ------
@@ -119,7 +132,7 @@ def program(*, processes: int, pid: int | None, machine: str | None = None) -> b
     parts.append(_if_greater(_NEWEST, 1) + _refuse(errno.ENOSYS))
     for numbers in _NETWORK.values():
         parts.append(_case(numbers[column], _refuse(errno.EACCES)))
-    for numbers in _REFUSED.values():
+    for numbers in (*_REFUSED.values(), *(() if changes else _CHANGES.values())):
         parts.append(_case(numbers[column], _refuse(errno.EPERM)))
     # Only the low 32 bits of arguments are looked at: the kernel takes these as 32-bit, too.
     # AF_UNIX, SOCK_STREAM: what an event loop wakes itself with. A datagram socket could write to any path.

@@ -26,19 +26,43 @@ CELL_LIMIT, CALL_LIMIT, TOTAL_LIMIT = 2.0, 1.0, 20.0
 
 def task(name: str, *names: str, limit: float = CALL_LIMIT) -> Task:
     """A task without answers: only what the runner looks at."""
-    return Task(name, name, 1.0, names, name, lambda **_: "", lambda: None, lambda _: [], {"torch": str, "numpy": str}, limit=limit)
+    return Task(
+        name,
+        name,
+        1.0,
+        names,
+        name,
+        lambda **_: "",
+        lambda: None,
+        lambda _: [],
+        {"torch": str, "numpy": str},
+        limit=limit,
+    )
 
 
 def small_lab(**options: object) -> Lab:
     """Three tasks, of which the middle one is attacked; short limits."""
-    settings = {"packages": ("numpy",), "cell_limit": CELL_LIMIT, "total_limit": TOTAL_LIMIT, "memory_bytes": 256 << 20} | options
+    settings = {
+        "packages": ("numpy",),
+        "cell_limit": CELL_LIMIT,
+        "total_limit": TOTAL_LIMIT,
+        "memory_bytes": 256 << 20,
+    } | options
     tasks = (task("before", "before"), task("attacked", "f"), task("after", "after"))
     return Lab("lab00_small", "A small lab", tasks, **settings)  # type: ignore[arg-type]  # options are typed by Lab itself
 
 
 def notebook_around(attack: str) -> list[Cell]:
     """A notebook whose second solution is the attack; each task is checked right after it is defined."""
-    sources = ["from autograder import check", BEFORE, 'check("before")', attack, 'check("attacked")', AFTER, 'check("after")']
+    sources = [
+        "from autograder import check",
+        BEFORE,
+        'check("before")',
+        attack,
+        'check("attacked")',
+        AFTER,
+        'check("after")',
+    ]
     return [make_cell(number, source) for number, source in enumerate(sources, 1)]
 
 

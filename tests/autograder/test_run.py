@@ -1,5 +1,6 @@
 """The runner: what is graded is what the notebook checks, and a fault costs only what it must."""
 
+# ruff: noqa: E501  one case, one line: a table is read by its rows
 from __future__ import annotations
 
 import time
@@ -25,7 +26,20 @@ def attacked(*sources: str | tuple[str, list[str]], x: object = 3, **options: An
     return run(cells(*sources), KIND, small_lab(**options) if options else None, x).outcomes["attacked"]
 
 
-VALUES = [None, True, 3, 2.5, "a", b"a", [1, (2,)], {"a": [None]}, 2**100, np.arange(6.0).reshape(2, 3)[:, ::-1], np.float32(3), np.zeros((0, 2))]
+VALUES = [
+    None,
+    True,
+    3,
+    2.5,
+    "a",
+    b"a",
+    [1, (2,)],
+    {"a": [None]},
+    2**100,
+    np.arange(6.0).reshape(2, 3)[:, ::-1],
+    np.float32(3),
+    np.zeros((0, 2)),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -33,7 +47,8 @@ def test_values_go_in_and_come_out(kind: str) -> None:
     with Runner(small_lab(), notebook_around("def f(x): return x"), kind=kind, drivers=DRIVERS) as runner:
         for value in VALUES:
             outcome = runner.call(runner.lab.task("attacked"), {"x": value})
-            assert isinstance(outcome, Answer) and type(outcome.value) is type(value)
+            assert isinstance(outcome, Answer)
+            assert type(outcome.value) is type(value)
             np.testing.assert_equal(outcome.value, value)
 
 
@@ -58,22 +73,33 @@ def test_tasks_asked_for_out_of_order_get_what_their_check_saw() -> None:
 
 
 def test_skipped_cells_do_not_run() -> None:
-    outcome = attacked("def f(x): return 1", ("def f(x): return 2", ["training"]), ("1 / 0", ["plot"]), ("f = None", ["use"]), 'check("attacked")')
+    outcome = attacked(
+        "def f(x): return 1",
+        ("def f(x): return 2", ["training"]),
+        ("1 / 0", ["plot"]),
+        ("f = None", ["use"]),
+        'check("attacked")',
+    )
     assert outcome == Answer(1)
 
 
 def test_a_failing_cell_says_so_where_its_name_is_missed() -> None:
     outcome = attacked("x = 1\ny = undefined\ndef f(x): return x")
-    assert isinstance(outcome, Missing) and (outcome.names, outcome.cause, outcome.cell) == (("f",), "exception", 1)
-    assert "NameError: name 'undefined' is not defined" in outcome.because and "cell 1, line 2" in outcome.traceback
+    assert isinstance(outcome, Missing)
+    assert (outcome.names, outcome.cause, outcome.cell) == (("f",), "exception", 1)
+    assert "NameError: name 'undefined' is not defined" in outcome.because
+    assert "cell 1, line 2" in outcome.traceback
 
 
 def test_names_missing_for_other_reasons() -> None:
     assert attacked("g = 1").because == "no cell defines `f`."
     skipped = attacked(("def f(x): pass", ["training"]))
-    assert skipped.cause == "missing" and "tagged 'training'" in skipped.because
+    assert skipped.cause == "missing"
+    assert "tagged 'training'" in skipped.because
     syntax = attacked("x = 1", "def f(x)\n    pass")
-    assert syntax.cause == "syntax" and syntax.cell == 2 and "line 1" in syntax.because
+    assert syntax.cause == "syntax"
+    assert syntax.cell == 2
+    assert "line 1" in syntax.because
 
 
 def test_what_a_cell_bound_before_it_failed_counts() -> None:
@@ -81,27 +107,42 @@ def test_what_a_cell_bound_before_it_failed_counts() -> None:
 
 
 def test_tracebacks_show_the_learners_lines_only() -> None:
-    outcome = attacked("import numpy as np", "def g(x):\n    return np.ones(2) @ np.ones(x)\n\ndef f(x):\n    return g(x)")
-    assert isinstance(outcome, Raised) and outcome.type == "ValueError" and (outcome.cell, outcome.line) == (2, 2)
-    assert outcome.traceback.splitlines() == ["cell 2, line 5, in f", "    return g(x)", "cell 2, line 2, in g", "    return np.ones(2) @ np.ones(x)"]
+    outcome = attacked(
+        "import numpy as np", "def g(x):\n    return np.ones(2) @ np.ones(x)\n\ndef f(x):\n    return g(x)"
+    )
+    assert isinstance(outcome, Raised)
+    assert outcome.type == "ValueError"
+    assert (outcome.cell, outcome.line) == (2, 2)
+    assert outcome.traceback.splitlines() == [
+        "cell 2, line 5, in f",
+        "    return g(x)",
+        "cell 2, line 2, in g",
+        "    return np.ones(2) @ np.ones(x)",
+    ]
 
 
 def test_deep_recursion_is_told_in_a_few_lines() -> None:
     outcome = attacked("def f(x):\n    return f(x)")
-    assert isinstance(outcome, Raised) and outcome.type == "RecursionError" and len(outcome.traceback.splitlines()) < 30
+    assert isinstance(outcome, Raised)
+    assert outcome.type == "RecursionError"
+    assert len(outcome.traceback.splitlines()) < 30
     assert "more calls" in outcome.traceback
 
 
 def test_errors_in_the_driver_have_no_learners_frame() -> None:
     drivers = "def before(names, x): return 1\ndef after(names, x): return 1\ndef attacked(names, x): raise TypeError('f should return a tuple')\n"
     outcome = run(notebook_around("def f(x): return x"), KIND, drivers=drivers).outcomes["attacked"]
-    assert isinstance(outcome, Raised) and outcome.message == "f should return a tuple" and outcome.traceback == ""
+    assert isinstance(outcome, Raised)
+    assert outcome.message == "f should return a tuple"
+    assert outcome.traceback == ""
 
 
 def test_what_is_printed_is_kept_in_part() -> None:
     assert attacked("def f(x):\n    print('hello')\n    return x") == Answer(3, "hello\n")
     outcome = attacked("def f(x):\n    for _ in range(100_000): print('hello')\n    return x")
-    assert isinstance(outcome, Answer) and outcome.cut and 10_000 < len(outcome.printed) <= 20_000
+    assert isinstance(outcome, Answer)
+    assert outcome.cut
+    assert 10_000 < len(outcome.printed) <= 20_000
 
 
 NOTEBOOK_HABITS = {
@@ -121,7 +162,14 @@ NOTEBOOK_HABITS = {
     "threads": "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n    with ThreadPoolExecutor(4) as pool: return list(pool.map(abs, [-1, 2]))",
     "randomness": "import numpy as np, random\ndef f(x): return int(np.random.default_rng().integers(1) + random.randrange(1))",
 }
-RESULTS = {"source-of-itself": "def", "pickle": "P", "typing": "<class 'int'>", "temporary-file": [0, 1, 2], "threads": [1, 2], "randomness": 0}
+RESULTS = {
+    "source-of-itself": "def",
+    "pickle": "P",
+    "typing": "<class 'int'>",
+    "temporary-file": [0, 1, 2],
+    "threads": [1, 2],
+    "randomness": 0,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,13 +188,26 @@ def test_plots_are_headless(kind: str) -> None:
 
 
 def test_a_death_replays_the_cells_that_worked_and_not_the_one_that_killed() -> None:
-    seen = run(cells("count = 1", "count += 1\n" + BEFORE, 'check("before")', "import os; os._exit(7)\ndef f(x): return x", AFTER + "\ndef f(x): return count"), KIND)
+    seen = run(
+        cells(
+            "count = 1",
+            "count += 1\n" + BEFORE,
+            'check("before")',
+            "import os; os._exit(7)\ndef f(x): return x",
+            AFTER + "\ndef f(x): return count",
+        ),
+        KIND,
+    )
     assert seen.outcomes["attacked"] == Answer(2)
-    assert seen.outcomes["before"] == Answer(4) and seen.outcomes["after"] == Answer(2)
+    assert seen.outcomes["before"] == Answer(4)
+    assert seen.outcomes["after"] == Answer(2)
 
 
 def test_a_task_hurt_by_anothers_leftovers_is_asked_again() -> None:
-    drivers = DRIVERS + "\ndef before(names, x):\n    import sys, os\n    sys.setprofile(lambda frame, *_: os._exit(9) if frame.f_code.co_name == 'f' else None)\n    return 1\n"
+    drivers = (
+        DRIVERS
+        + "\ndef before(names, x):\n    import sys, os\n    sys.setprofile(lambda frame, *_: os._exit(9) if frame.f_code.co_name == 'f' else None)\n    return 1\n"
+    )
     seen = run(notebook_around("def f(x): return x"), KIND, drivers=drivers)
     assert seen.outcomes["attacked"] == Answer(3)
 
@@ -155,25 +216,46 @@ def test_the_notebook_as_a_whole_has_a_limit() -> None:
     started = time.monotonic()
     seen = run(cells(BEFORE, *["while True: pass"] * 10, "def f(x): return x"), KIND, small_lab(total_limit=3.0))
     outcome = seen.outcomes["attacked"]
-    assert isinstance(outcome, Missing) and outcome.cause == "time", outcome
+    assert isinstance(outcome, Missing), outcome
+    assert outcome.cause == "time", outcome
     assert seen.outcomes["before"] == Answer(4)
     assert time.monotonic() - started < 3 + 2 + 6  # seven starts of a sandbox on a busy machine
 
 
 def test_a_wrong_driver_is_our_fault_not_the_learners() -> None:
-    with Runner(small_lab(), notebook_around("f = 1"), kind=KIND, drivers="def before(:") as runner, pytest.raises(RuntimeError, match="fail to load"):
+    with (
+        Runner(small_lab(), notebook_around("f = 1"), kind=KIND, drivers="def before(:") as runner,
+        pytest.raises(RuntimeError, match="fail to load"),
+    ):
         runner.call(runner.lab.task("attacked"), {"x": 1})
 
 
 def test_a_sandbox_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autograder.sandbox.box.BOX_FILES", ("/nonexistent/frames.py", "/nonexistent/worker.py"))
-    with Runner(small_lab(), notebook_around("f = 1"), kind=KIND, drivers=DRIVERS) as runner, pytest.raises(sandbox.SandboxUnavailable, match="does not start"):
+    with (
+        Runner(small_lab(), notebook_around("f = 1"), kind=KIND, drivers=DRIVERS) as runner,
+        pytest.raises(sandbox.SandboxUnavailable, match="does not start"),
+    ):
         runner.call(runner.lab.task("attacked"), {"x": 1})
 
 
 def test_a_spare_sandbox_is_used_as_it_is() -> None:
-    with sandbox.Pool(small_lab(), kind=KIND) as pool, Runner(small_lab(), notebook_around("def f(x): return x"), drivers=DRIVERS, box=pool.take()) as runner:
+    with (
+        sandbox.Pool(small_lab(), kind=KIND) as pool,
+        Runner(small_lab(), notebook_around("def f(x): return x"), drivers=DRIVERS, box=pool.take()) as runner,
+    ):
         assert runner.call(runner.lab.task("attacked"), {"x": 1}) == Answer(1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("fault", "cause"), [("while True:\n        x += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")]
+)
+def test_where_it_hung_or_crashed_is_told(kind: str, fault: str, cause: str) -> None:
+    outcome = run(notebook_around(f"def g(x):\n    {fault}\n\ndef f(x):\n    return g(x)"), kind).outcomes["attacked"]
+    assert isinstance(outcome, Died)
+    assert outcome.cause == cause
+    assert outcome.detail.endswith("(it was at cell 4, line 3, in g)"), outcome.detail
 
 
 def test_died_tells_which_cell() -> None:
