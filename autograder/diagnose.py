@@ -52,6 +52,10 @@ def rank(wrong: Sequence[Evidence], hints: Mapping[str, str] | None = None) -> l
             first.setdefault(found.name, Diagnosis(found.name, sentence, position))
             counts[found.name] = counts.get(found.name, 0) + 1
     order = list(KINDS)
+    for name, instance in INSTANCES.items():
+        # The more telling of two names for the same thing.
+        if counts.get(name, 0) >= counts.get(instance, 0) and name in counts:
+            counts.pop(instance, None)
     best = sorted(counts, key=lambda name: (-counts[name], order.index(name)))
     return [first[name] for name in best if counts[name] >= 0.8 * counts[best[0]]][:MOST]
 
@@ -84,3 +88,6 @@ KINDS: dict[str, Callable[[Evidence], str | None]] = {
     "precision": kinds_of_value.imprecise,
     "entries": kinds_of_value.which_entries,
 }
+
+INSTANCES = {"averaged": "factor", "sign": "factor", "keepdims": "wrong_axis", "replaced": "cotangent_unchanged"}
+"""A kind, and the wider kind that it is an instance of: the wider one adds nothing to it."""

@@ -67,12 +67,12 @@ class Evidence:
 
     @cached_property
     def pair(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """(got, want) of the first mismatch, as float arrays, if both are non-empty numbers."""
+        """(got, want) of the first mismatch, if both are numbers, not empty, and differ in more than type."""
         one, other = self.first.got, self.first.want
         if not (is_numeric(one) and is_numeric(other)):
             return None
         got, want = np.asarray(one), np.asarray(other)
-        return (got, want) if got.size and want.size else None
+        return (got, want) if got.size and want.size and not self.close(got, want) else None
 
     def close(self, got: Any, want: Any) -> bool:
         """Same shape and values, whatever the dtype."""

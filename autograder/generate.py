@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +11,6 @@ from typing import Any
 import numpy as np
 
 from autograder.spec import Inputs, Task
-
-_drawing = threading.RLock()
-"""Hypothesis keeps state of its own; one thread at a time draws."""
-
 
 EMPTY = 6
 """What `size` takes an empty array for."""
@@ -35,16 +30,15 @@ def draw(task: Task, seed: int) -> list[Inputs]:
 
 def _examples(task: Task, seed: int) -> list[Inputs]:
     drawn: list[Inputs] = []
-    with _drawing:
-        hypothesis = _hypothesis()
+    hypothesis = _hypothesis()
 
-        @hypothesis.seed(seed)
-        @hypothesis.settings(max_examples=task.examples, phases=[hypothesis.Phase.generate], **_quiet(hypothesis))
-        @hypothesis.given(task.strategy())
-        def collect(inputs: Inputs) -> None:
-            drawn.append(inputs)
+    @hypothesis.seed(seed)
+    @hypothesis.settings(max_examples=task.examples, phases=[hypothesis.Phase.generate], **_quiet(hypothesis))
+    @hypothesis.given(task.strategy())
+    def collect(inputs: Inputs) -> None:
+        drawn.append(inputs)
 
-        collect()
+    collect()
     return drawn
 
 
@@ -68,16 +62,14 @@ def shrink(
             best = inputs
         return failed
 
-    with _drawing:
-        hypothesis = _hypothesis()
-        settings = hypothesis.settings(
-            max_examples=calls, phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink], **_quiet(hypothesis)
-        )
-        try:
-            hypothesis.find(task.strategy(), fails_within_budget, settings=settings, random=random.Random(seed))
-        except (Enough, hypothesis.errors.NoSuchExample, hypothesis.errors.Flaky):
-            # Flaky: the learner's code answers differently each time it is asked; what was found stands.
-            pass
+    hypothesis = _hypothesis()
+    phases = [hypothesis.Phase.generate, hypothesis.Phase.shrink]
+    settings = hypothesis.settings(max_examples=calls, phases=phases, **_quiet(hypothesis))
+    try:
+        hypothesis.find(task.strategy(), fails_within_budget, settings=settings, random=random.Random(seed))
+    except (Enough, hypothesis.errors.NoSuchExample, hypothesis.errors.Flaky):
+        # Flaky: the learner's code answers differently each time it is asked; what was found stands.
+        pass
     return best
 
 

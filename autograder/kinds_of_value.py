@@ -82,7 +82,7 @@ def constant_factor(e: Evidence) -> str | None:
     if abs(abs(factor) - 1) < 1e-3:
         return None
     word, reason = name_factor(factor, e)
-    return f"{part(e)} is {word} times what it should be{reason}."
+    return f"{part(e)} is {word} times what it should be{reason}"
 
 
 def name_factor(factor: float, e: Evidence) -> tuple[str, str]:
@@ -102,13 +102,13 @@ def name_factor(factor: float, e: Evidence) -> tuple[str, str]:
             sizes.setdefault(size, f"axis {axis} of {name}")
     for size, what in sizes.items():
         if size > 1 and math.isclose(factor, size, rel_tol=1e-3):
-            return str(size), f"; {size} is {what}"
+            return str(size), f"; {size} is {what}."
         if size > 1 and math.isclose(factor * size, 1, rel_tol=1e-3):
-            return f"1/{size}", f"; {size} is {what}"
+            return f"1/{size}", f"; {size} is {what}."
     whole = round(1 / factor) if abs(factor) < 1 else 0
     if whole and math.isclose(factor * whole, 1, rel_tol=1e-6):
-        return f"1/{whole}", ""
-    return f"{factor:.4g}", ""
+        return f"1/{whole}", "."
+    return f"{factor:.4g}", "."
 
 
 def cotangent_ignored(e: Evidence) -> str | None:

@@ -142,7 +142,8 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     else:
         # The judge knows what is asked; a general diagnosis would talk past it.
         words = first.faults[1:3] + where
-    message = f"{many} come{'s' if many == 'The case' else ''} out wrong. In the smallest: {first.faults[0]}"
+    lead = f"{many} come out wrong. In the smallest: " if len(tried) > 1 else "It comes out wrong: "
+    message = lead + first.faults[0]
     result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, words)
     assert isinstance(first.outcome, Answer)
     result.counter_example = counter_example(task, first, literal(first.outcome.value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,18 @@ def test_same_seed_same_cases() -> None:
     assert len(first) == len(second) == 3 + 25
     assert all(np.array_equal(one["x"], two["x"]) for one, two in zip(first, second, strict=True))
     assert any(not np.array_equal(one["x"], two["x"]) for one, two in zip(first, other, strict=True))
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    def job(seed: int) -> tuple[Any, ...]:
+        drawn = [case["x"].tolist() for case in generate.draw(a_task(), seed)]
+        found = generate.shrink(a_task(), seed, lambda inputs: inputs["x"].size > 2, seconds=60)
+        assert found is not None
+        return drawn, found["x"].tolist()
+
+    alone = [job(seed) for seed in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(job, range(8))) == alone
 
 
 def test_edges_come_first_and_have_fresh_numbers() -> None:
