@@ -13,13 +13,25 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from autograder.output import (
+    WRONG_USE,
+    Refusal,
+    complain,
+    page_paths,
+    printable,
+    progress,
+    progress_done,
+    say,
+    write_file,
+)
+
 if TYPE_CHECKING:
     from autograder.grade import Grader
     from autograder.notebook import Notebook
     from autograder.report import Report
     from autograder.spec import Lab
 
-FULL, NOT_FULL, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+FULL, NOT_FULL, INTERRUPTED = 0, 1, 130
 
 
 def commands(words: str) -> typer.Typer:
@@ -34,14 +46,6 @@ oracles_app = commands("The long-lived framework processes that know the right a
 gradebook_app = commands("Submissions and grades.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
-
-
-class Refusal(Exception):
-    """One line for the user, and the exit code."""
-
-    def __init__(self, message: str, code: int = WRONG_USE) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def version_asked(asked: bool) -> None:
@@ -302,43 +306,6 @@ def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
     raise Refusal("there is no lab's notebook in this directory. Name one with --notebook.")
 
 
-def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
-    """Where the page of each file goes; refuses before anything is graded what could not be written afterwards."""
-    if out is None:
-        return {}
-    many = len(files) > 1 or out.is_dir() or os.fspath(out).endswith(os.sep)
-    folder = out if many else out.parent
-    if many:
-        try:
-            out.mkdir(exist_ok=True)
-        except OSError as error:
-            raise Refusal(f"--html {out}: {error.strerror}. For several notebooks, give a directory.") from None
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        why = "is read-only" if folder.is_dir() else "is not there"
-        raise Refusal(f"--html {out}: the directory {folder} {why}.")
-    if not many:
-        return {files[0]: out}
-    pages: dict[Path, Path] = {}
-    for file in files:
-        page = folder / f"{file.stem}.html"
-        number = 2
-        while page in pages.values():
-            page, number = folder / f"{file.stem}-{number}.html", number + 1
-        pages[file] = page
-    return pages
-
-
-def write_file(path: Path, text: str) -> None:
-    """All of the text or none of it: an earlier file stays whole when the disk is full."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="")
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise Refusal(f"{path}: cannot be written: {error.strerror or error}.") from None
-
-
 def show(report: Report) -> None:
     from autograder.feedback import show as show_report
 
@@ -349,34 +316,6 @@ def show_line(report: Report) -> None:
     """One line per notebook, when there are many."""
     rest = ", ".join(f"{task.name}: {task.verdict}" for task in report.tasks if task.verdict != "right")
     say(f"{report.points:g}/{report.max_points:g}  {printable(report.file)}{'  ' + rest if rest else ''}")
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def complain(text: str) -> None:
-    progress_done()
-    sys.stderr.write(f"autograder: {printable(' '.join(text.split()))}\n")
-
-
-def printable(text: str) -> str:
-    """Without control characters, which a file's name may have and a terminal would obey."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def progress(sentence: str) -> None:
-    """What is waited for, on one line of the terminal that is wiped afterwards; nothing where stderr is a file."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{printable(sentence)}")
-        sys.stderr.flush()
-
-
-def progress_done() -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
 
 
 def main() -> NoReturn:

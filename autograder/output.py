@@ -1,0 +1,82 @@
+"""What commands say and write: answers on stdout, one line per error on stderr, files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+WRONG_USE = 2
+
+
+class Refusal(Exception):
+    """One line for the user, and the exit code."""
+
+    def __init__(self, message: str, code: int = WRONG_USE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def complain(text: str) -> None:
+    progress_done()
+    sys.stderr.write(f"autograder: {printable(' '.join(text.split()))}\n")
+
+
+def printable(text: str) -> str:
+    """Without control characters, which a file's name may have and a terminal would obey."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def progress(sentence: str) -> None:
+    """What is waited for, on one line of the terminal that is wiped afterwards; nothing where stderr is a file."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(sentence)}")
+        sys.stderr.flush()
+
+
+def progress_done() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
+
+
+def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
+    """Where the page of each file goes; refuses before anything is graded what could not be written afterwards."""
+    if out is None:
+        return {}
+    many = len(files) > 1 or out.is_dir() or os.fspath(out).endswith(os.sep)
+    folder = out if many else out.parent
+    if many:
+        try:
+            out.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Refusal(f"--html {out}: {error.strerror}. For several notebooks, give a directory.") from None
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        why = "is read-only" if folder.is_dir() else "is not there"
+        raise Refusal(f"--html {out}: the directory {folder} {why}.")
+    if not many:
+        return {files[0]: out}
+    pages: dict[Path, Path] = {}
+    for file in files:
+        page = folder / f"{file.stem}.html"
+        number = 2
+        while page in pages.values():
+            page, number = folder / f"{file.stem}-{number}.html", number + 1
+        pages[file] = page
+    return pages
+
+
+def write_file(path: Path, text: str) -> None:
+    """All of the text or none of it: an earlier file stays whole when the disk is full."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Refusal(f"{path}: cannot be written: {error.strerror or error}.") from None
