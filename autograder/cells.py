@@ -7,6 +7,7 @@ has run, so that input transformers a learner registers have no effect on gradin
 from __future__ import annotations
 
 import ast
+import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,18 @@ from typing import Any
 
 SKIPPED_TAGS = ("training", "plot", "use", "submit")
 _MAX_MAGIC_LINES = 200
+_FILTERS = threading.Lock()
+
+
+def printable(text: str) -> str:
+    """A learner's text without what would steer a terminal or turn a line around: escapes stand in its place."""
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(letter: str) -> str:
+    if letter.isprintable() or letter in "\n\t" or letter.isspace():
+        return letter if letter not in "\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029" else "\n"
+    return letter.encode("ascii", "backslashreplace").decode("ascii") if ord(letter) > 127 else f"\\x{ord(letter):02x}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,7 @@ def to_python(source: str) -> tuple[str, str, int]:
     try:
         code = "\n" * blank + TransformerManager().transform_cell(source.lstrip("\n"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return source, str(error)[:200] or problem, line
+        return source, printable(str(error)[:200]) or problem, line
     problem, line = _syntax_problem(code)
     return code, problem, line
 
@@ -97,8 +110,8 @@ def _may_be_ipython(source: str) -> bool:
 
 
 def _tree(source: str) -> Any:
-    with warnings.catch_warnings():
-        # An invalid escape in a learner's string is not news in the grader's log.
+    # An invalid escape in a learner's string is not news in the grader's log. Filters belong to all threads.
+    with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
@@ -107,9 +120,9 @@ def _syntax_problem(source: str) -> tuple[str, int]:
     try:
         _tree(source)
     except SyntaxError as error:
-        return str(error.msg)[:200] or "invalid syntax", error.lineno or 0
+        return printable(str(error.msg)[:200]) or "invalid syntax", error.lineno or 0
     except (ValueError, OverflowError) as error:
-        return str(error)[:200], 0
+        return printable(str(error)[:200]), 0
     except (MemoryError, RecursionError):
         return "nested too deeply to be read", 0
     return "", 0

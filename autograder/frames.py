@@ -114,7 +114,7 @@ def _to_ext(value: Any) -> msgpack.ExtType:
     if kind is EllipsisType:
         return msgpack.ExtType(_ELLIPSIS, b"")
     if isinstance(value, generic) and kind is value.dtype.type:
-        return msgpack.ExtType(_SCALAR, _pack([value.dtype.str, value.tobytes()]))
+        return msgpack.ExtType(_SCALAR, _pack([value.dtype.str, value.tobytes()[: value.dtype.itemsize]]))
     raise FrameError(f"a {kind.__module__}.{kind.__qualname__} is not plain data.")
 
 
@@ -220,7 +220,7 @@ class _Decoder:
             dtype = _dtype(name)
             if len(raw) != dtype.itemsize:
                 raise FrameError(f"a scalar of {len(raw)} bytes, {dtype} has {dtype.itemsize}.")
-            return frombuffer(raw, dtype)[0] if dtype.itemsize else dtype.type()
+            return _sound(frombuffer(raw, dtype))[0] if dtype.itemsize else dtype.type()
         if code == _ARRAY:
             return self._array(parts)
         raise FrameError(f"not a frame: extension {code} is unknown.")
@@ -243,7 +243,7 @@ class _Decoder:
         if len(parts) == 3:
             if len(raw) != size:
                 raise FrameError(f"an array of shape {shape} and dtype {dtype} with {len(raw)} bytes.")
-            return ndarray(tuple(shape), dtype, bytearray(raw))
+            return _sound(ndarray(tuple(shape), dtype, bytearray(raw)))
         strides, offset = parts[2], parts[3]
         if (
             type(strides) is not list
@@ -256,7 +256,22 @@ class _Decoder:
         high = offset + sum(step for step in reach if step > 0) + dtype.itemsize
         if low < 0 or high > len(raw) or 0 in shape:
             raise FrameError("an array view that reaches outside its own memory.")
-        return ndarray(tuple(shape), dtype, bytearray(raw), offset, tuple(strides))
+        return _sound(ndarray(tuple(shape), dtype, bytearray(raw), offset, tuple(strides)))
+
+
+def _sound(array: ndarray) -> ndarray:
+    """Refuse bytes that are no value of the dtype, such as a boolean of 2; NumPy would trip over them later."""
+    if array.size == 0 or array.dtype.kind not in "bU" or array.dtype.itemsize == 0:
+        return array
+    flat = array.ravel()
+    if array.dtype.kind == "b":
+        sound = bool((flat.view("u1") <= 1).all())
+    else:
+        points = flat.view(array.dtype.byteorder.replace("|", "=") + "u4")
+        sound = bool(((points < 0xD800) | ((points > 0xDFFF) & (points <= 0x10FFFF))).all())
+    if not sound:
+        raise FrameError(f"an array of dtype {array.dtype} with bytes that are no such value.")
+    return array
 
 
 def _dtype(name: Any) -> make_dtype:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograder.cells import Cell, make_cell, parse, to_python
+from autograder.cells import Cell, make_cell, parse, printable, to_python
 from autograder.spec import Lab
 
 __all__ = [
@@ -144,7 +144,7 @@ def _check_language(metadata: dict[str, Any], name: str) -> None:
         entry = metadata.get(section)
         language = entry.get(key) if isinstance(entry, dict) else None
         if isinstance(language, str) and language.lower() not in ("python", "ipython", "python3", ""):
-            raise NotebookError(f"{name}: a {language[:40]} notebook; the labs are Python.")
+            raise NotebookError(f"{name}: a {printable(language[:40])} notebook; the labs are Python.")
 
 
 def _lab_name(metadata: dict[str, Any], name: str) -> str:
@@ -154,8 +154,8 @@ def _lab_name(metadata: dict[str, Any], name: str) -> str:
     lab, version = entry.get("lab"), entry.get("version", VERSION)
     if type(version) is not int or version > VERSION or version < 1:
         raise NotebookError(
-            f"{name}: made for version {str(version)[:20]} of the labs' format; this autograder knows {VERSION}. "
-            "Update it."
+            f"{name}: made for version {printable(str(version)[:20])} of the labs' format; "
+            f"this autograder knows {VERSION}. Update it."
         )
     return lab if isinstance(lab, str) else ""
 
@@ -181,8 +181,8 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
     for cell in cells:
         if cell.grade_id and cell.grade_id in seen:
             notes.append(
-                f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell ({cell.grade_id}); "
-                "both are run, in order."
+                f"Cells {seen[cell.grade_id]} and {cell.number} are copies of the same cell "
+                f"({printable(cell.grade_id[:60])}); both are run, in order."
             )
         if cell.grade_id:
             seen[cell.grade_id] = cell.number

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, get_args
 
 from autograder import sandbox, spec
-from autograder.notebook import Cell, place_tasks
+from autograder.cells import Cell, printable
+from autograder.notebook import place_tasks
 from autograder.report import Cause
 from autograder.sandbox import Box, WorkerDied
 from autograder.spec import Lab, Task
@@ -316,6 +317,9 @@ class Runner:
         if not sound:
             raise WorkerDied("protocol", "tampered with its reply to the grader")
         self._threads = threads != 0
+        reply["printed"] = printable(reply["printed"])
+        if error is not None:
+            error.update({key: printable(error[key]) for key in ("type", "message", "traceback")})
         return reply
 
     def _raised(self, reply: dict[str, Any]) -> Raised:

@@ -20,7 +20,7 @@ from typing import Any
 
 from autograder import frames
 from autograder.report import Cause
-from autograder.sandbox.layout import BOX_FILES, layout
+from autograder.sandbox.layout import BOX_FILES, Layout, layout
 from autograder.spec import Lab
 
 START_LIMIT = 30.0
@@ -64,11 +64,11 @@ class Box:
     def __init__(self, lab: Lab, kind: str) -> None:
         self.kind = kind
         self.lab = lab
-        self.uid = _unused_uid() or os.geteuid()
+        seen = layout(tuple(lab.packages))
+        self.uid = (_unused_uid() if _open_to_all(seen) else 0) or os.geteuid()
         """Who the sandbox runs as, seen from outside."""
         self.limits = ""
         """What besides the limits of single processes counts memory and processes; known once it has ended."""
-        seen = layout(tuple(lab.packages))
         request_read, self._requests = os.pipe()
         self._replies, reply_write = os.pipe()
         self._stderr, stderr_write = os.pipe()
@@ -310,6 +310,12 @@ def _signal_words(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "unknown"
+
+
+def _open_to_all(seen: Layout) -> bool:
+    """Whether others may read what is mounted: files installed by root under a strict umask are root's alone."""
+    samples = [seen.python, *map(str, BOX_FILES), *(os.path.join(path, "__init__.py") for path in seen.packages)]
+    return all(os.stat(path).st_mode & 0o004 for path in samples if os.path.exists(path))
 
 
 def _unused_uid() -> int:

@@ -7,7 +7,6 @@ promise was proven on this machine; the result is kept until the machine restart
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ import platform
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ PROMISES = ("network", "files", "memory", "processes", "tree")
 _WORDS = {"network": "net", "files": "fs", "memory": "memory", "processes": "pids", "tree": "tree-kill"}
 _HERE = Path(__file__).resolve().parent
 _START_LIMIT = 30.0
+_ONE_AT_A_TIME = threading.Lock()
+_recalled: dict[str, Proof] = {}
 
 
 @dataclass
@@ -102,18 +104,22 @@ def describe(kind: str) -> str:
     return prove(kind).words
 
 
-@functools.cache
 def prove(kind: str) -> Proof:
-    """Run the canary in this kind, or read what it found since the machine started."""
-    key = _key(kind)
-    stored = _read_cache(key)
-    if stored is not None:
-        return stored
-    proof = run_canary(kind)
-    # What went wrong may be gone the next time (a busy machine): only success is remembered on disk.
-    if proof.proven:
-        _write_cache(key, proof)
-    return proof
+    """Run the canary in this kind, or recall what it found since the machine started."""
+    with _ONE_AT_A_TIME:
+        if kind not in _recalled:
+            key = _key(kind)
+            stored = _read_cache(key)
+            _recalled[kind] = stored or run_canary(kind)
+            # What went wrong may be gone the next time (a busy machine): only success is remembered on disk.
+            if stored is None and _recalled[kind].proven:
+                _write_cache(key, _recalled[kind])
+        return _recalled[kind]
+
+
+def forget() -> None:
+    """Let the next `prove` in this process look again."""
+    _recalled.clear()
 
 
 def run_canary(kind: str) -> Proof:

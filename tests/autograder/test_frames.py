@@ -23,7 +23,7 @@ VALUES = {
     "none": None, "true": True, "int": 3, "negative": -7, "int64-edge": 2**63, "big": -(2**4000), "float": 2.5, "inf": float("inf"),
     "text": "é\0\n", "bytes": b"\xff\0", "list": [1, [2, []]], "tuple": (1, (2, ())), "mixed": [(1, [2, (3,)]), {"a": (None,)}],
     "dict": {"": {"b": [1]}}, "slice": slice(1, None, -1), "slices": (slice(None), ..., 3, None), "ellipsis": ..., "float32": np.float32(2.5),
-    "bool_": np.bool_(False), "int8": np.int8(-3), "complex": np.complex64(1 + 2j), "str_": np.str_("ab"), "datetime": np.datetime64("2020-01-01"),
+    "bool_": np.bool_(False), "int8": np.int8(-3), "complex": np.complex64(1 + 2j), "str_": np.str_("ab"), "empty-str_": np.str_(""), "datetime": np.datetime64("2020-01-01"),
 }  # fmt: skip
 ARRAYS = {
     "contiguous": X, "reversed": X[:, ::-1], "transposed": X.T, "strided": X[..., ::2], "column": X[..., 0], "0-d": np.array(3.0),
@@ -116,7 +116,9 @@ HOSTILE = {
     "struct-dtype": ext(3, "i4,i4", [1], b"12345678"), "negative-shape": ext(3, "<f8", [-1], b""), "huge-shape": ext(3, "<f8", [10**6, 10**6, 10**6], b""),
     "short-array": ext(3, "<f8", [2], b"12345678"), "view-outside": ext(3, "<f8", [2], [8], 0, b"12345678"), "view-before": ext(3, "<f8", [2], [-8], 0, b"12345678"),
     "view-terabyte": ext(3, "<f8", [10**12], [0], 0, b"12345678"), "view-overflow": ext(3, "<f8", [2], [2**63], 0, b"12345678"), "array-of-nothing": ext(3),
-    "many-dimensions": ext(3, "<f8", [1] * 100, b"12345678"), "scalar-short": ext(4, "<f8", b"1"), "slice-short": ext(5, 1), "slice-of-text": ext(5, "a", None, None),
+    "many-dimensions": ext(3, "<f8", [1] * 100, b"12345678"), "boolean-2": ext(3, "|b1", [2], b"\1\2"), "boolean-scalar-7": ext(4, "|b1", b"\7"),
+    "beyond-unicode": ext(3, "<U1", [1], b"\0\0\x11\0"), "beyond-unicode-big-endian": ext(3, ">U1", [1], b"\0\x11\0\0"),
+    "surrogate": ext(3, "<U1", [1], b"\0\xd8\0\0"), "text-scalar": ext(4, "<U1", b"\xff" * 4), "scalar-short": ext(4, "<f8", b"1"), "slice-short": ext(5, 1), "slice-of-text": ext(5, "a", None, None),
     "tuple-of-nothing": msgpack.packb(msgpack.ExtType(2, b"")), "big-int-too-big": msgpack.packb(msgpack.ExtType(1, b"\x7f" * 5000)), "pickle": b"\x80\x04]\x94.",
 }  # fmt: skip
 

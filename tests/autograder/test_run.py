@@ -247,6 +247,15 @@ def test_a_spare_sandbox_is_used_as_it_is() -> None:
         assert runner.call(runner.lab.task("attacked"), {"x": 1}) == Answer(1)
 
 
+def test_text_from_inside_steers_no_terminal() -> None:
+    outcome = attacked(
+        "def f(x):\n    print('\\x1b[2J\\u202eab')\n    raise ValueError('\\x1b]0;a\\x07 \\u2066 \u00e9')"
+    )
+    assert isinstance(outcome, Raised)
+    assert outcome.message == "\\x1b]0;a\\x07 \\u2066 \u00e9"
+    assert outcome.printed == "\\x1b[2J\\u202eab\n"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("fault", "cause"), [("while True:\n        x += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(autouse=True)
 def nothing_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    canary.prove.cache_clear()
+    canary.forget()
 
 
 # --- the canary --------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_proof_is_remembered_and_only_where_nobody_else_can_write(
     kind = KINDS[0]
     for _ in range(2):
         assert canary.prove(kind).proven
-        canary.prove.cache_clear()
+        canary.forget()
     assert runs == [kind]
     (tmp_path / "cache" / "autograder").chmod(0o777)
     assert canary.prove(kind).proven
@@ -337,3 +337,18 @@ def test_importing_the_sandbox_imports_nothing_heavy() -> None:
     code = "import sys, autograder.sandbox; print([m for m in ('hypothesis', 'torch', 'IPython', 'sqlalchemy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_root_becomes_nobody_known_where_the_files_allow_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    uids = []
+    for _ in range(2):
+        with Box(small_lab(), KINDS[0]) as box:
+            uids.append(box.uid)
+    assert len(set(uids)) == 2
+    assert all(uid > 60_000 for uid in uids)
+    private = tmp_path / "worker.py"
+    private.touch(mode=0o600)
+    monkeypatch.setattr("autograder.sandbox.box.BOX_FILES", (private,))
+    with Box(small_lab(), KINDS[0]) as box:
+        assert box.uid == 0
