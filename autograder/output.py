@@ -73,8 +73,13 @@ def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
 
 def write_file(path: Path, text: str) -> None:
     """All of the text or none of it: an earlier file stays whole when the disk is full."""
+    path = Path(os.path.realpath(path))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if path.exists() and not path.is_file():
+            # A pipe or a device keeps nothing, and must not be replaced by a file.
+            path.write_text(text, encoding="utf-8", newline="")
+            return
         part.write_text(text, encoding="utf-8", newline="")
         os.replace(part, path)
     except OSError as error:

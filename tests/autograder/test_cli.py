@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_lab import NAME, ORACLES, make_lab, notebook, write
 
-from autograder import cli, grade, sandbox
+from autograder import cli, grade, output, sandbox
 from autograder.report import Report
 
 needs_sandbox = pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on this machine")
@@ -160,6 +161,23 @@ def test_a_full_disk_keeps_the_old_page_and_says_so(
     assert "20 of 20 points" in out, "what was graded is shown all the same"
     assert "No space left on device" in one_error_line(err)
     assert (lab / "page.html").read_bytes() == b"old"
+
+
+def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "pipe").read_text)
+        output.write_file(tmp_path / "pipe", "a,b\n")
+        assert read.result(5) == "a,b\n"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "page.html")
+    output.write_file(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "page.html").read_text() == "text"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "page.html"]
 
 
 # --- one task -------------------------------------------------------------------------------------
