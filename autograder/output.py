@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -49,7 +50,7 @@ def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
     """Where the page of each file goes; refuses before anything is graded what could not be written afterwards."""
     if out is None:
         return {}
-    many = len(files) > 1 or out.is_dir() or os.fspath(out).endswith(os.sep)
+    many = len(files) > 1 or out.is_dir()
     folder = out if many else out.parent
     if many:
         try:
@@ -83,5 +84,6 @@ def write_file(path: Path, text: str) -> None:
         part.write_text(text, encoding="utf-8", newline="")
         os.replace(part, path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise Refusal(f"{path}: cannot be written: {error.strerror or error}.") from None
