@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from autograder.spec import Inputs
+from autograder.specs._lab05_tape_programs import Step, evaluate, leaf, node, partials_of, scaled
 
 CHAIN = 50_000
 DOUBLINGS = 60
 OPS = ("mul", "matmul", "tanh", "exp", "sqrt")
-Step = dict[str, Any]
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
@@ -223,52 +223,6 @@ def accumulate_strategy() -> Any:
 # --- backward -------------------------------------------------------------------------------------
 
 
-def evaluate(steps: list[Step], leaves: list[Any], sin: Any, total: Any, stop: Any) -> list[Any]:
-    """The value of every step, on whatever arrays `leaves` are (None where a step isn't a leaf)."""
-    values: list[Any] = []
-    for step, leaf in zip(steps, leaves, strict=True):
-        x, y = ([values[k] for k in step.get("inputs", [])] + [None, None])[:2]
-        match step["op"]:
-            case "leaf":
-                values.append(leaf)
-            case "add":
-                values.append(x + y)
-            case "sub":
-                values.append(x - y)
-            case "mul":
-                values.append(x * y)
-            case "gate":
-                values.append(x * stop(y))
-            case "scale":
-                values.append(x * step["by"])
-            case "sin":
-                values.append(sin(x))
-            case "sum":
-                values.append(total(x))
-    return values
-
-
-def partials_of(step: Step, values: list[np.ndarray]) -> list[list[Any]]:
-    """How the rule of `step` passes a cotangent to each of its inputs, as the driver takes it."""
-    x, y = ([values[k] for k in step.get("inputs", [])] + [None, None])[:2]
-    match step["op"]:
-        case "add":
-            return [["same"], ["same"]]
-        case "sub":
-            return [["same"], ["negated"]]
-        case "mul":
-            return [["times", y], ["times", x]]
-        case "gate":
-            return [["times", y], ["none"]]
-        case "scale":
-            return [["times", step["by"]]]
-        case "sin":
-            return [["times", np.asarray(np.cos(x))]]
-        case "sum":
-            return [["spread", list(x.shape)]]
-    return []
-
-
 def program(steps: list[Step], rng: np.random.Generator, root: int | None = None, repeat: int = 1) -> Inputs:
     values = [
         np.asarray(value)
@@ -282,18 +236,6 @@ def program(steps: list[Step], rng: np.random.Generator, root: int | None = None
         "cotangent": numbers(rng, values[root].shape, values[root].dtype.name),
         "repeat": repeat,
     }
-
-
-def leaf(value: np.ndarray) -> Step:
-    return {"op": "leaf", "inputs": [], "value": value}
-
-
-def node(op: str, *inputs: int) -> Step:
-    return {"op": op, "inputs": list(inputs)}
-
-
-def scaled(index: int, by: np.ndarray) -> Step:
-    return {"op": "scale", "inputs": [index], "by": by}
 
 
 def backward_edges(rng: np.random.Generator) -> list[Inputs]:

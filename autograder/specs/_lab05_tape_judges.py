@@ -94,9 +94,8 @@ def accumulate(inputs: Inputs, got: Any, want: Any) -> list[str]:
     wrong = []
     if got["changed"] != "":
         wrong.append(
-            "An array that accumulate was given has changed. `cotangents[node] += value` writes into an array that "
-            "another node may hold too; "
-            "make a new one: cotangents[node] = cotangents[node] + value."
+            "An array that accumulate was given has changed. `+=` writes into the array it finds, which another node "
+            "may hold too; let each sum be a new array."
         )
     mismatches = compare(got["sums"], want["sums"])
     if mismatches and not wrong:

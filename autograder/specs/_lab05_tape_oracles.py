@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograder.drivers.lab05_tape import label
-from autograder.specs._lab05_tape_cases import Step, evaluate
+from autograder.specs._lab05_tape_programs import Step, evaluate
 
 STEP = 1e-30
 

@@ -80,5 +80,6 @@ def test_the_answer_gets_what_it_deserves(sample: Sample, grader: Grader) -> Non
     else:
         assert result.verdict in ("wrong", "failed"), said
         assert result.points == 0
-        assert result.counter_example is not None
+        # A hole that was left open has nothing to show; every other mistake has.
+        assert result.counter_example is not None or "NotImplementedError" in sample.source
         assert re.search(sample.words, said), said
