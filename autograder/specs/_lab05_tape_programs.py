@@ -1,4 +1,4 @@
-"""Graphs for the task `backward`: steps as plain data, what they compute on any kind of array, and their derivatives."""
+"""Graphs for the task `backward`: steps as plain data, what they compute on any kind of array, their derivatives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 Step = dict[str, Any]
-"""``{"op": name, "inputs": [earlier steps]}``; a leaf has a ``"value"`` too, and a scale the array to multiply ``"by"``."""
+"""``{"op": name, "inputs": [earlier steps]}``; a leaf has a ``"value"`` too, and a scale what to multiply ``"by"``."""
 
 
 def evaluate(steps: list[Step], leaves: list[Any], sin: Any, total: Any, stop: Any) -> list[Any]:
