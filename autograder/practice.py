@@ -80,7 +80,7 @@ def check(*tasks: str, lab: str = "") -> Checked:
     }
     try:
         with Waiting() as waiting:
-            for reply in warm.ask(request):
+            for reply in warm.ask(request, waiting.say):
                 if "progress" in reply:
                     waiting.say(reply["progress"])
     except warm.WarmError as error:

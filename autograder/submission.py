@@ -262,7 +262,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
     line = ""
     try:
         with practice.Waiting() as waiting:
-            for reply in warm.ask(request):
+            for reply in warm.ask(request, waiting.say):
                 line = reply.get("stored", line)
                 if "progress" in reply:
                     waiting.say(reply["progress"])

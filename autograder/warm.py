@@ -8,11 +8,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,10 @@ def _reap() -> None:
             _started.remove(process)
 
 
-def connect() -> socket.socket:
+def connect(tell: Callable[[str], None] | None = None) -> socket.socket:
     """A connection to a process that runs this code; starts one, and replaces an old one.
+
+    `tell` hears, every second, what is waited for.
 
     Raises
     ------
@@ -113,13 +116,14 @@ def connect() -> socket.socket:
         It does not start.
     """
     try:
-        return _connect()
+        return _connect(tell or (lambda sentence: None))
     except (OSError, runtime.RuntimeUnsafe) as error:
         raise WarmError(f"The checker could not be started: {error}") from error
 
 
-def _connect() -> socket.socket:
-    deadline = time.monotonic() + START_SECONDS
+def _connect(tell: Callable[[str], None]) -> socket.socket:
+    began = time.monotonic()
+    deadline = began + START_SECONDS
     starts, pause = 0, 0.01
     stamp = code_stamp()
     while time.monotonic() < deadline:
@@ -130,6 +134,8 @@ def _connect() -> socket.socket:
             if not runtime.same_user(connection):
                 raise WarmError(f"{socket_path()} is served by another user; remove it.")
             frames.write_frame(connection, {"do": "hello", "stamp": stamp})
+            while not select.select([connection], [], [], 1.0)[0] and time.monotonic() < deadline:
+                tell(f"starting, {time.monotonic() - began:.0f} s")
             if frames.read_frame(connection, timeout=max(0.1, deadline - time.monotonic())).get("stamp") == stamp:
                 return connection
         except (FileNotFoundError, ConnectionError, EOFError, frames.FrameError):
@@ -146,15 +152,15 @@ def _connect() -> socket.socket:
     raise WarmError(f"The checker does not start. Its last words are in {log_path()}.")
 
 
-def ask(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Send one request; yields every reply, the last of which is final.
+def ask(request: dict[str, Any], tell: Callable[[str], None] | None = None) -> Iterator[dict[str, Any]]:
+    """Send one request; yields every reply, the last of which is final. `tell` hears what is waited for before that.
 
     Raises
     ------
     WarmError
         The process can't be reached, or ended before it had answered.
     """
-    with connect() as connection:
+    with connect(tell) as connection:
         try:
             frames.write_frame(connection, request)
             while True:

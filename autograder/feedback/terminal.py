@@ -40,7 +40,7 @@ def _code(source: str) -> RenderableType:
     return Syntax(printable(source), "python", theme="ansi_light", background_color="default", word_wrap=True)
 
 
-def _example(example: CounterExample, oracles: str) -> list[RenderableType]:
+def _example(task: TaskResult, example: CounterExample) -> list[RenderableType]:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -51,10 +51,10 @@ def _example(example: CounterExample, oracles: str) -> list[RenderableType]:
     if example.got:
         grid.add_row("got", plain(example.got))
     parts: list[RenderableType] = [
-        plain("The smallest input found on which it differs:", "bold"),
+        plain(f"{words.example_heading(task)}:", "bold"),
         Padding(grid, (0, 0, 0, 2)),
     ]
-    if oracles:
+    if oracles := words.oracles(task):
         parts.append(plain(f"  The expected answer is from {oracles}.", "dim"))
     if example.replay:
         parts += [
@@ -76,7 +76,7 @@ def _task(task: TaskResult) -> RenderableType:
     if task.message:
         body.append(plain(task.message))
     if task.counter_example:
-        body += _example(task.counter_example, words.oracles(task))
+        body += _example(task, task.counter_example)
     if task.diagnosis:
         body.append(plain("What this looks like:", "bold"))
         listing = Table.grid(padding=(0, 1))

@@ -90,6 +90,11 @@ def cases(task: TaskResult) -> str:
     return f"Tried on {task.cases} {'input' if task.cases == 1 else 'inputs'}."
 
 
+def example_heading(task: TaskResult) -> str:
+    """What the counter-example is an example of."""
+    return f"The smallest input found on which it {'differs' if task.verdict == 'wrong' else 'fails'}"
+
+
 def oracles(task: TaskResult) -> str:
     """Who says what the right answer is."""
     if not task.counter_example:

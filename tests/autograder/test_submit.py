@@ -10,7 +10,7 @@ from notebook_kernel import ACCUMULATE, RULES, WRONG_RULES, Kernel, write_notebo
 
 from autograder import grade, practice, sandbox, saved, slicing, spec, submission, warm
 from autograder.feedback import words
-from autograder.gradebook import open_gradebook, queries
+from autograder.gradebook import Gradebook, GradebookError, open_gradebook, queries
 from autograder.gradebook.place import learner_name
 from autograder.notebook import parse_notebook
 from autograder.submission import SubmissionError, submit_file
@@ -157,6 +157,28 @@ def test_home_that_cannot_be_written_keeps_the_copy_elsewhere(tmp_path, notebook
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     with pytest.raises(SubmissionError, match=r"A copy is kept at .*temporary"):
         submit_file(notebook)
+
+
+def test_fault_while_storing_keeps_a_copy(home, notebook, monkeypatch):
+    def full(*args, **kwargs):
+        raise GradebookError("gradebook: could not store the submission: the disk is full.")
+
+    monkeypatch.setattr(Gradebook, "submit", full)
+    with pytest.raises(SubmissionError, match=r"the disk is full. A copy is kept at (.*)\. Submit again") as error:
+        submit_file(notebook)
+    assert str(home / "kept") in str(error.value)
+    assert [path.read_bytes() for path in (home / "kept").iterdir()] == [notebook.read_bytes()]
+
+
+def test_fault_while_recording_the_grade_keeps_the_submission(home, notebook, graded_as, monkeypatch):
+    def full(*args, **kwargs):
+        raise GradebookError("gradebook: could not record the grade: the disk is full.")
+
+    graded_as(RIGHT)
+    monkeypatch.setattr(Gradebook, "record", full)
+    done = submit_file(notebook)
+    assert (done.submission_id, done.report) == (1, None)
+    assert "could not record the grade" in done.reason
 
 
 def test_nowhere_to_keep_a_copy_is_said(tmp_path, notebook, monkeypatch):
