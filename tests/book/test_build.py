@@ -74,9 +74,23 @@ def test_assets_are_copied_once(build: ModuleType, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_an_unchanged_site_builds_within_10_seconds(site: Path, root: Path) -> None:
-    # Processor time: the build is one process at a time, and other tests may run beside this one.
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "book/build.py"], cwd=root, check=True, capture_output=True, timeout=300)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime <= 10
+def test_an_unchanged_site_builds_within_10_seconds(book: Callable[[str], ModuleType], site: Path, root: Path) -> None:
+    def state() -> str:
+        return book("book/_ext/cache_key.py").digest(
+            root, ["_config.yml", "book/_ext", "chapters", "internals", "labs"], []
+        )
+
+    def build() -> float:
+        # Processor time: the build is one process at a time, and other tests may run beside this one.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "book/build.py"], cwd=root, check=True, capture_output=True, timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    for _ in range(3):  # a source that is edited while this test runs is no unchanged site
+        unchanged = state()
+        build()
+        spent = build()
+        if state() == unchanged:
+            break
+    assert spent <= 10
