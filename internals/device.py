@@ -372,15 +372,17 @@ def device(name: str | Device) -> Device:
     return _devices[name]
 
 
-def device_of(array: Array) -> Device:
-    """The device a bare array lives on."""
+def device_of(array: Array, name: str = "device_of") -> Device:
+    """The device a bare array lives on; `name` is who asks, for the error."""
     if isinstance(array, np.ndarray | np.generic):
         return cpu
     if isinstance(array, SimArray):
         return array.device
     if type(array).__module__.partition(".")[0] == "cupy":
         return device(f"cuda:{array.device.id}")
-    raise TypeError(f"device_of: {type(array).__name__} is not an array of any device.")
+    raise TypeError(
+        f"{name}: {type(array).__name__} is not an array of any device; expected an array, a Tensor or a number."
+    )
 
 
 def is_writable(array: Array) -> bool:

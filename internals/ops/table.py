@@ -239,7 +239,7 @@ def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Arr
         if kind is np.ndarray or isinstance(value, np.generic):
             return op.on_numpy(*inputs, **attrs)
         if not isinstance(value, bool | int | float):
-            place = device_of(value)
+            place = device_of(value, op.name)
             with place.scope():
                 return op.kernel(place.xp, *inputs, **attrs)
     # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.

@@ -63,7 +63,7 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
 
 def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
     """Inputs as Tensors and numbers of the dtypes the row asks for, and their arrays."""
-    inputs = tuple([as_operand(value) for value in inputs])
+    inputs = tuple([as_operand(value, op.name) for value in inputs])
     if op.dtypes != "own":
         inputs = tuple(
             [
@@ -115,7 +115,7 @@ def binary(op: Op, x: Any, y: Any) -> Tensor:
                     node.guards, node.out, node.retained = (), None, None
                     out.node = node
             return out
-    return op(as_operand(x), as_operand(y))
+    return op(as_operand(x, op.name), as_operand(y, op.name))
 
 
 def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: Tensor) -> None:
@@ -147,7 +147,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
 
 def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
     """``target = op(target, other)``, written into the memory that target has."""
-    other = as_operand(other, target)
+    other = as_operand(other, f"in-place {op.name}", target)
     differentiable = target.node is not None or (type(other) is Tensor and other.node is not None)
     if mode.recording and differentiable:
         if type(target.node) is Leaf:
@@ -155,9 +155,8 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
                 f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be "
                 "lost. Use no_grad() for an update, or an operation that makes a new tensor."
             )
-        if any(
-            other_view() not in (None, target) for other_view in (target._storage.tensors if target._storage else ())
-        ):
+        sharing = [other_view() for other_view in target._storage.tensors] if target._storage else []
+        if any(one is not None and one is not target for one in sharing):
             raise RuntimeError(
                 f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through "
                 "it. Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
@@ -211,7 +210,7 @@ def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
     return run_on_arrays(op, tuple(arrays), attrs)
 
 
-def as_operand(value: Any, like: Tensor | None = None) -> Any:
+def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
     """An input of an op: a Tensor, or a Python number as it is. NumPy arrays become tensors of the cpu."""
     if type(value) is Tensor or type(value) in (int, float, bool):
         return value
@@ -224,7 +223,7 @@ def as_operand(value: Any, like: Tensor | None = None) -> Any:
     if isinstance(value, list | tuple):
         return Tensor(value, device=like.device if like is not None else None)
     raise TypeError(
-        f"tensor: {type(value).__name__} can't take part in an operation; expected a Tensor, an array or a number."
+        f"{name}: {type(value).__name__} can't take part in an operation; expected a Tensor, an array or a number."
     )
 
 

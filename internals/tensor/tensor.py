@@ -296,7 +296,9 @@ class Tensor:
         return ops.getitem(self, key=eager.plain_key(key, self))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        eager.write_in_place(self, ops.index_put, eager.as_operand(value, self), key=eager.plain_key(key, self))
+        eager.write_in_place(
+            self, ops.index_put, eager.as_operand(value, "index_put", self), key=eager.plain_key(key, self)
+        )
 
     # Shapes
 
@@ -433,10 +435,10 @@ class Tensor:
         return eager.binary(ops.matmul, other, self)
 
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]  # element-wise, as every array library has it
-        return eager.binary(ops.equal, self, other)
+        return NotImplemented if other is None else eager.binary(ops.equal, self, other)
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return eager.binary(ops.not_equal, self, other)
+        return NotImplemented if other is None else eager.binary(ops.not_equal, self, other)
 
     def __lt__(self, other: Any) -> Tensor:
         return eager.binary(ops.less, self, other)
