@@ -58,13 +58,21 @@ class Box:
     lab : Lab
         Its packages and limits.
     kind : str
-        "bubblewrap" or "landlock".
+        "bubblewrap", "landlock", or, for practice only, "process".
+
+    Raises
+    ------
+    SandboxUnavailable
+        A package that the lab needs isn't installed.
     """
 
     def __init__(self, lab: Lab, kind: str) -> None:
         self.kind = kind
         self.lab = lab
-        seen = layout(tuple(lab.packages))
+        try:
+            seen = layout(tuple(lab.packages))
+        except ValueError as error:
+            raise SandboxUnavailable(f"{lab.name} has no sandbox here: {error}") from None
         self.uid = (_unused_uid() if _open_to_all(seen) else 0) or os.geteuid()
         """Who the sandbox runs as, seen from outside."""
         self.limits = ""

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ PROMISES = ("network", "files", "memory", "processes", "tree")
 _WORDS = {"network": "net", "files": "fs", "memory": "memory", "processes": "pids", "tree": "tree-kill"}
 _HERE = Path(__file__).resolve().parent
 _START_LIMIT = 30.0
+_DIED = "the sandbox"
 _ONE_AT_A_TIME = threading.Lock()
 _recalled: dict[str, Proof] = {}
 
@@ -129,20 +130,27 @@ def run_canary(kind: str) -> Proof:
         # It keeps out nothing, and trying would write to the learner's own files.
         proof.kept = dict.fromkeys(("network", "files", "processes"), "open, as to any program")
         return proof
-    checks: dict[str, Callable[[str], str]] = {
-        "network": _network,
-        "files": _files,
-        "memory": _memory,
-        "processes": _processes,
-        "tree": _tree,
-    }
-    for promise, check in checks.items():
-        try:
-            proof.kept[promise] = check(kind)
-        except WorkerDied as death:
-            proof.kept[promise] = f"the sandbox {death.detail}"[:300]
-    proof.limits = _limits(kind)
+    with _asking(proof, "network", "files", "processes"), _Probe(kind) as probe:
+        proof.kept["network"] = _network(probe)
+        proof.kept["files"] = _files(probe)
+        proof.kept["processes"] = _processes(probe)
+        proof.limits = probe.close()
+    with _asking(proof, "memory"):
+        proof.kept["memory"] = _memory(kind)
+    with _asking(proof, "tree"):
+        many, proof.kept["tree"] = _tree(kind)
+        proof.kept["processes"] = proof.kept["processes"] or many
     return proof
+
+
+@contextlib.contextmanager
+def _asking(proof: Proof, *promises: str) -> Iterator[None]:
+    """A sandbox that dies of being asked has kept none of these."""
+    try:
+        yield
+    except WorkerDied as death:
+        for promise in promises:
+            proof.kept.setdefault(promise, f"{_DIED} {death.detail}"[:300])
 
 
 # --- the promises ---------------------------------------------------------------------------------
@@ -169,49 +177,43 @@ class _Probe:
     def __enter__(self) -> _Probe:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> str:
+        """End it; gives what else than the limits of single processes held it."""
         self.box.close()
+        return self.box.limits
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def _network(kind: str) -> str:
-    with _Probe(kind) as probe:
-        return _got(probe.ask("network"))
+def _network(probe: _Probe) -> str:
+    return _got(probe.ask("network"))
 
 
-def _files(kind: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="canary-") as directory, _Probe(kind) as probe:
+def _files(probe: _Probe) -> str:
+    with tempfile.TemporaryDirectory(prefix="canary-") as directory:
         # Open to everyone outside, so that it's the sandbox that hides it, and not who the sandbox runs as.
         os.chmod(directory, 0o777)
         secret = Path(directory, "answer")
         secret.write_text("42", encoding="ascii")
         secret.chmod(0o644)
+        if os.geteuid() == 0:
+            os.chown(secret, probe.box.uid, -1)  # as if it were the learner's own
+        was = secret.stat()
         package = _HERE.parent
-        readable = [
-            str(secret),
-            directory,
-            str(package / "spec.py"),
-            str(package / "specs"),
-            str(package),
-            "/etc/passwd",
-            "/etc/shadow",
-            "/root",
-            "/home",
-        ]
-        readable += [os.path.expanduser("~"), os.getcwd(), "/proc/1/environ", "/proc/self/mem", "/sys/kernel"]
+        readable = {str(secret), directory, str(package), str(package / "spec.py"), str(package / "specs")}
+        readable |= {"/etc/passwd", "/etc/shadow", "/root", "/home", "/proc/1/environ", "/proc/self/mem", "/sys/kernel"}
+        readable.add(os.path.expanduser("~"))
+        if probe.box.kind == "bubblewrap":
+            # These are there inside, as empty ground of its own.
+            readable -= {"/", "/tmp", *_parents_of_mounts()}
         writable = [directory, "/", "/dev", "/dev/shm", "/run", "/var/tmp", "/usr/lib", "/box", "/box/site"]
-        if kind == "bubblewrap":
-            # Inside, these are empty ground of its own. Seen with nothing in them, they are hidden.
-            readable = [
-                path for path in readable if path not in ("/root", "/home") and path not in _parents_of_mounts(probe)
-            ]
-        got = probe.ask("files", readable=readable, writable=writable)
-        broken = _got(got)
-        if not broken and (secret.read_text(encoding="ascii") != "42" or secret.stat().st_mode & 0o777 != 0o644):
-            return "a file outside was changed"
-        return broken
+        broken = _got(probe.ask("files", target=str(secret), readable=sorted(readable), writable=writable))
+        same = [getattr(secret.stat(), name) == getattr(was, name) for name in ("st_mode", "st_size", "st_mtime_ns")]
+        return broken or ("" if all(same) else "a file outside was changed")
 
 
-def _parents_of_mounts(probe: _Probe) -> set[str]:
+def _parents_of_mounts() -> set[str]:
     """Directories made inside only to mount the interpreter below them."""
     return {str(parent) for tree in layout(("numpy",)).trees for parent in Path(tree).parents}
 
@@ -230,45 +232,29 @@ def _memory(kind: str) -> str:
     return ""
 
 
-def _processes(kind: str) -> str:
-    with _Probe(kind) as probe:
-        broken = _got(probe.ask("processes", outside=os.getpid()))
-        if broken:
-            return broken
-        if probe.ask("identity") == 0:
-            return "it runs as root"
+def _processes(probe: _Probe) -> str:
+    broken = _got(probe.ask("processes", outside=os.getpid()))
+    return broken or ("it runs as root" if probe.ask("identity") == 0 else "")
+
+
+def _tree(kind: str) -> tuple[str, str]:
+    """Whether the number of processes is limited, and whether all of them are ended with the sandbox."""
     with _Probe(kind, processes=8) as probe:
         made = probe.ask("family")
-        return "" if type(made) is int and made < 150 else f"it made {made} processes"
-
-
-def _tree(kind: str) -> str:
-    probe = _Probe(kind, processes=8)
-    try:
-        made = probe.ask("family")
         before = descendants(probe.box.launcher_pid)
-    finally:
-        probe.box.close()
     if type(made) is not int or made < 1:
-        return f"no child could be made to try it on ({made})"[:200]
+        return "", f"no child could be made to try it on ({made})"[:200]
+    many = "" if made < 150 else f"it made {made} processes"
     if len(before) < 2:
-        return "its children were not seen from outside"
+        return many, "its children were not seen from outside"
     left = [pid for pid, started in before.items() if _started(pid) == started]
-    return f"{len(left)} of {len(before)} processes were left" if left else ""
+    return many, f"{len(left)} of {len(before)} processes were left" if left else ""
 
 
 def _got(got: Any) -> str:
     if type(got) is not list:
         return f"the probe failed: {got}"[:200]
     return ", ".join(str(item)[:80] for item in got[:5])
-
-
-def _limits(kind: str) -> str:
-    box = Box(_lab(), kind)
-    with contextlib.suppress(WorkerDied):
-        box.request({"do": "load", "drivers": ""}, timeout=_START_LIMIT)
-    box.close()
-    return box.limits
 
 
 def descendants(root: int) -> dict[int, str]:

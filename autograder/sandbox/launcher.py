@@ -109,8 +109,6 @@ def _become_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch:
 
 def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: str) -> NoReturn:
     libc = ctypes.CDLL(None, use_errno=True)
-    if LINUX:
-        libc.prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
@@ -145,6 +143,9 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
         os.setresuid(uid, uid, uid)
     elif os.geteuid() == 0 and not bubblewrapped:
         _drop_capabilities(libc)
+    if LINUX:
+        # PR_SET_PDEATHSIG, should this be killed from outside; a change of user would have undone it.
+        libc.prctl(1, int(signal.SIGKILL), 0, 0, 0)
     _set_limits(order)
     if bubblewrapped:
         filter_read, filter_write = os.pipe()

@@ -27,15 +27,15 @@ def network(names: dict[str, Any]) -> list[str]:
     return [what for what, attempt in attempts.items() if _works(attempt)]
 
 
-def files(names: dict[str, Any], readable: list[str], writable: list[str]) -> list[str]:
-    """Paths outside that could be read, changed or written."""
+def files(names: dict[str, Any], target: str, readable: list[str], writable: list[str]) -> list[str]:
+    """Paths outside that could be read or written. `target` is tried to be changed: whether it was is seen outside."""
     got = [f"read {path}" for path in readable if _works(partial(_read, path))]
     for change in (_chmod, _truncate, _touch):
-        got += [f"{change.__name__[1:]} {path}" for path in readable[:1] if _works(partial(change, path))]
+        _works(partial(change, target))
     for directory in writable:
-        target = os.path.join(directory, "canary-was-here")
-        if _works(partial(_write, target)):
-            got.append(f"wrote {target}")
+        path = os.path.join(directory, "canary-was-here")
+        if _works(partial(_write, path)):
+            got.append(f"wrote {path}")
     return got
 
 

@@ -45,12 +45,16 @@ _REFUSED = {
     # A second way to do what is refused above.
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
 }  # fmt: skip
+# What Landlock doesn't watch: a user's files, changed without being opened for writing.
 _CHANGES = {
-    # What Landlock doesn't watch: a user's files, changed without being opened for writing.
-    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1),
-    "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "truncate": (76, 45), "utime": (132, -1),
-    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "chown": (92, -1), "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "truncate": (76, 45),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}  # fmt: skip
+# The same, but part of copying a file: they do nothing, and say that they did.
+_IGNORED = {
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "utime": (132, -1),
+    "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88),
 }  # fmt: skip
 _FORKS = {"fork": (57, -1), "vfork": (58, -1)}
 _CLONE, _CLONE3, _SOCKETPAIR = (56, 220), (435, 435), (53, 199)
@@ -134,6 +138,8 @@ def program(*, processes: int, pid: int | None, changes: bool = True, machine: s
         parts.append(_case(numbers[column], _refuse(errno.EACCES)))
     for numbers in (*_REFUSED.values(), *(() if changes else _CHANGES.values())):
         parts.append(_case(numbers[column], _refuse(errno.EPERM)))
+    for numbers in () if changes else _IGNORED.values():
+        parts.append(_case(numbers[column], _refuse(0)))
     # Only the low 32 bits of arguments are looked at: the kernel takes these as 32-bit, too.
     # AF_UNIX, SOCK_STREAM: what an event loop wakes itself with. A datagram socket could write to any path.
     stream_pair = (

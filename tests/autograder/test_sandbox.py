@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from autograder import sandbox
+from autograder.run import Answer
 from autograder.sandbox import Box, SandboxUnavailable, WorkerDied, canary, landlock, seccomp
 from autograder.sandbox.canary import PROMISES, Proof
 from autograder.sandbox.layout import layout
-from tests.autograder.boxes import KINDS, small_lab
+from tests.autograder.boxes import KINDS, notebook_around, run, small_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,6 +58,7 @@ def leaky(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             'rules.append(("/tmp", landlock.WRITE)); rules.append((temporary',
         ),
         "memory": ("launcher.py", 'order["memory"] + order["overhead"],', "1 << 40,"),
+        "changes": ("launcher.py", ", changes=False", ""),
         "processes": ("seccomp.py", "    if processes <= 1:", "    if processes <= 0:"),
     }
     file, old, new = edits[name]
@@ -80,6 +82,7 @@ def leaky(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("files-read", "files"),
         ("files-write", "files"),
         ("memory", "memory"),
+        ("changes", "files"),
         ("processes", "processes"),
     ],
 )
@@ -87,13 +90,7 @@ def test_the_canary_notices_a_wall_that_leaks(
     weakness: str, promise: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     leaky(weakness, monkeypatch, tmp_path)
-    checks = {
-        "network": canary._network,
-        "files": canary._files,
-        "memory": canary._memory,
-        "processes": canary._processes,
-    }
-    assert checks[promise]("landlock") != ""
+    assert canary.run_canary("landlock").kept[promise] != ""
 
 
 def test_official_grading_refuses_what_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,3 +349,31 @@ def test_root_becomes_nobody_known_where_the_files_allow_it(monkeypatch: pytest.
     monkeypatch.setattr("autograder.sandbox.box.BOX_FILES", (private,))
     with Box(small_lab(), KINDS[0]) as box:
         assert box.uid == 0
+
+
+def test_a_package_that_is_not_there_is_one_clear_line() -> None:
+    with pytest.raises(
+        SandboxUnavailable, match="lab00_small has no sandbox here: the lab needs the package 'no-such'"
+    ):
+        Box(small_lab(packages=("no-such",)), KINDS[0])
+
+
+LIMITED = {
+    "loop": ("while True: pass", "time"),
+    "exit": ("import os; os._exit(3)", "exit"),
+    "40-gb": ("return bytearray(40 << 30)", "memory"),
+    "orphan": (
+        "import os, time\n    if os.fork() == 0:\n        os.setsid()\n        time.sleep(600)\n    while True: pass",
+        "time",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fault", "cause"), LIMITED.values(), ids=LIMITED)
+def test_practice_without_isolation_still_has_limits(fault: str, cause: str) -> None:
+    seen = run(notebook_around(f"def f(x):\n    {fault}"), "process")
+    assert seen.outcomes["attacked"].cause == cause
+    assert seen.outcomes["after"] == Answer(2)
+    if os.geteuid() == 0:
+        assert seen.left == []
+    assert not canary.run_canary("process").proven
