@@ -117,7 +117,7 @@ def graph(inputs: list[list[int]], repeat: int = 1) -> Inputs:
 
 
 def order_edges(rng: np.random.Generator) -> list[Inputs]:
-    width = int(rng.integers(150, 250))
+    width = int(rng.integers(40, 60))
     return [
         graph([[]]),
         graph([[1], []]),

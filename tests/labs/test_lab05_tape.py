@@ -94,6 +94,26 @@ def test_the_text_explains_every_task() -> None:
         assert not re.search(r"\bsimply\b|!(?!\[)", text)
 
 
+def test_the_worked_examples_are_true() -> None:
+    """Every example in the text, run with the solution, gives what its comment says."""
+    names, tried = solved(), 0
+    for cell in cells_of(RELEASED):
+        blocks = re.findall(r"^```python\n(.*?)^```", text_of(cell), flags=re.MULTILINE | re.DOTALL)
+        for line in "".join(blocks if cell["cell_type"] == "markdown" else []).split("\n"):
+            code, _, promised = (part.strip() for part in line.partition("  # "))
+            if promised.startswith("StaleTape"):
+                with pytest.raises(names["StaleTape"], match=promised.split(": ")[1]):
+                    eval(code, names)
+                tried += 1
+            elif re.match(r"[\w.]+\(.*\)\S*$|\w+$", code) and promised:
+                answer = eval(code, names)
+                assert promised.startswith((repr(answer), str(answer), re.sub(r"\s+", " ", repr(answer)))), line
+                tried += 1
+            elif not code.startswith("#"):
+                exec(code, names)
+    assert tried >= 9
+
+
 def test_the_solution_is_stored_as_executed() -> None:
     counts = []
     for cell in cells_of(SOLUTION):
