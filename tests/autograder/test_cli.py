@@ -29,7 +29,7 @@ def typed(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=120,
         check=False,
         **options,
     )
@@ -338,6 +338,20 @@ def test_a_reader_that_went_away(arguments: list[str]) -> None:
         )
     assert done.returncode == 2
     assert "went away" in one_error_line(done.stderr)
+
+
+@pytest.mark.slow
+@needs_sandbox
+def test_a_real_lab_from_end_to_end(tmp_path: Path) -> None:
+    solution = ROOT / "labs" / "solutions" / "lab05_tape.ipynb"
+    done = typed("grade", "--json", str(solution))
+    assert (done.returncode, done.stderr) == (0, "")
+    (report,) = json.loads(done.stdout)
+    assert report["points"] == report["max_points"] > 0
+    page = tmp_path / "page.html"
+    done = typed("grade", str(ROOT / "labs" / "lab05_tape.ipynb"), "--html", str(page))
+    assert (done.returncode, done.stderr) == (1, "")
+    assert page.stat().st_size > 1000
 
 
 # --- oracles --------------------------------------------------------------------------------------

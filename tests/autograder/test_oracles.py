@@ -108,6 +108,56 @@ def test_one_with_older_code_is_replaced(home: Path) -> None:
         thread.join()
 
 
+def test_one_that_breaks_off_twice_is_an_oracle_error(home: Path, small_lab: Lab) -> None:
+    asked = []
+
+    def breaks_off(listener: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            with connection:
+                frames.read_frame(connection, timeout=5)
+                frames.write_frame(connection, {"code": runtime.code_version()})
+                asked.append(frames.read_frame(connection, timeout=5)["do"])
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(starting.socket_path(STAND_IN)))
+        listener.listen()
+        thread = threading.Thread(target=breaks_off, args=(listener,))
+        thread.start()
+        with pytest.raises(oracles.OracleError, match="broke off"):
+            client.Oracle(STAND_IN, patience=10).answer(small_lab, small_lab.tasks[0], [{"x": 1}])
+        thread.join()
+    starting.socket_path(STAND_IN).unlink()
+    assert asked == ["answer", "answer"], "once more, in case it had just ended for want of work"
+
+
+def test_waiting_is_told_and_bounded(home: Path, small_lab: Lab) -> None:
+    told: list[str] = []
+
+    def never_done(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            frames.read_frame(connection, timeout=5)
+            frames.write_frame(connection, {"code": runtime.code_version()})
+            frames.read_frame(connection, timeout=5)
+            for second in range(20):
+                frames.write_frame(connection, {"progress": "importing", "seconds": float(second)})
+                time.sleep(0.1)
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(starting.socket_path(STAND_IN)))
+        listener.listen()
+        threading.Thread(target=never_done, args=(listener,), daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(oracles.OracleError):
+            client.Oracle(STAND_IN, patience=0.5, progress=told.append).answer(
+                small_lab, small_lab.tasks[0], [{"x": 1}]
+            )
+        assert time.monotonic() - began < 2
+    starting.socket_path(STAND_IN).unlink()
+    assert told[0] == "json: importing, 0 s"
+
+
 def test_the_environment_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
