@@ -22,6 +22,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'"
+)
+
 
 def load(path: str) -> ModuleType:
     """Import one file of the book, which is not a package."""
@@ -68,11 +73,15 @@ def pages(site: Path) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def served(site: Path) -> Iterator[str]:
-    """The address of the site on a plain static server, with nothing else on it."""
+    """The address of the site on a static server that lets pages load nothing from elsewhere and run no eval."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(site))
+
+        def end_headers(self) -> None:
+            self.send_header("Content-Security-Policy", POLICY)
+            super().end_headers()
 
         def log_message(self, *_: Any) -> None:
             """Say nothing: the test run has its own output."""
@@ -145,12 +154,14 @@ class Browser:
         return [u for u in urls if not u.startswith(("data:", "blob:", "about:"))]
 
     def complaints(self) -> list[str]:
-        """Script errors and failed requests since the page was opened."""
+        """Script errors, refused and failed requests since the page was opened."""
         found = []
         for event in self.events:
             params = event["params"]
             if event["method"] == "Runtime.exceptionThrown":
                 found.append(params["exceptionDetails"].get("text", "exception"))
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] == "error":
+                found.append(params["entry"]["text"])
             elif event["method"] == "Network.responseReceived" and params["response"]["status"] >= 400:
                 found.append(f"{params['response']['status']} {params['response']['url']}")
             elif event["method"] == "Network.loadingFailed" and not params.get("canceled"):
