@@ -112,7 +112,7 @@ def executed(shell: Any) -> list[tuple[int, str, bool]]:
     """(number, source, ran to its end) of every cell run in this kernel, oldest first; the running one last."""
     sources = list(shell.history_manager.input_hist_raw)
     return [
-        (number, source, (number, source) not in _failed)
+        (number, source, (number, source.rstrip("\n")) not in _failed)
         for number, source in enumerate(sources)
         if number and source.strip()
     ]
@@ -121,7 +121,7 @@ def executed(shell: Any) -> list[tuple[int, str, bool]]:
 def _remember(result: Any) -> None:
     """Note a cell that failed: it may have stopped before it bound what it would have bound."""
     if not result.success and result.info is not None and result.execution_count is not None:
-        _failed.add((result.execution_count, result.info.raw_cell))
+        _failed.add((result.execution_count, result.info.raw_cell.rstrip("\n")))
 
 
 class Waiting:

@@ -78,6 +78,15 @@ class TestInAKernel:
         warm_kernel.run(RULES)
         assert "Right" in warm_kernel.run('check("rules")').text
 
+    def test_cell_that_failed_before_it_bound_the_name_leaves_the_old_binding(self, warm_kernel):
+        warm_kernel.run(RULES)
+        assert warm_kernel.run(f"1 / 0\n{WRONG_RULES}\n").error
+        assert "Right" in warm_kernel.run('check("rules")').text
+
+    def test_cell_under_a_timing_magic_counts(self, warm_kernel):
+        warm_kernel.run(f"%%time\n{WRONG_RULES}")
+        assert "Wrong answer" in warm_kernel.run('check("rules")').text
+
     def test_patched_numpy_in_the_kernel_changes_nothing(self, warm_kernel):
         warm_kernel.run(WRONG_RULES)
         warm_kernel.run("saved = np.allclose, np.array_equal\nnp.allclose = np.array_equal = lambda *a, **k: True")
@@ -113,6 +122,7 @@ class TestInAKernel:
     def test_interrupting_the_cell_ends_the_work(self, warm_kernel):
         warm_kernel.run("import time\ndef accumulate(cotangents, node, value):\n    time.sleep(1.9)")
         pid = warm_pid()
+        time.sleep(1)  # the child that was asked for nothing ends, and another waits in its place
         message = warm_kernel.client.execute('check("accumulate")', store_history=True)
         time.sleep(1)  # by now a child is at work on it, and will be for some seconds
         [worker] = psutil.Process(pid).children()
