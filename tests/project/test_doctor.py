@@ -97,6 +97,7 @@ def test_runs_before_anything_is_installed() -> None:
     assert not done.stderr
 
 
+@pytest.mark.slow
 def test_is_quick() -> None:
     seconds = []
     for _ in range(3):  # the first may run the sandboxes' canaries, which are remembered until the machine restarts
