@@ -53,7 +53,7 @@ def version_asked(asked: bool) -> None:
         from importlib import metadata
 
         try:
-            print(f"autograder {metadata.version('autograder')}")
+            print(f"autograder {metadata.version('framework-internals')}")
         except metadata.PackageNotFoundError:
             print("autograder, from a source tree that is not installed")
         raise typer.Exit

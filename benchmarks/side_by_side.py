@@ -49,7 +49,7 @@ def compare(
     gc.freeze()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for round_ in range(rounds):
-        order = list(contenders) if round_ % 2 else list(reversed(contenders))
+        order = list(contenders) if round_ % 2 else list(contenders)[::-1]
         for name in order:
             run = contenders[name]
             start = time.perf_counter()

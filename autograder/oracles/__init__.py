@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autograder.oracles.runtime import RuntimeUnsafe, directory
 from autograder.oracles.starting import FRAMEWORKS, OracleError, launch, launch_all
+
+if TYPE_CHECKING:
+    from autograder.oracles.client import Answer, Oracle, running, stop
 
 _FROM_CLIENT = ("Answer", "Oracle", "running", "stop")
 
