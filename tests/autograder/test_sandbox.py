@@ -16,7 +16,7 @@ import pytest
 
 from autograder import sandbox
 from autograder.run import Answer
-from autograder.sandbox import Box, SandboxUnavailable, WorkerDied, canary, landlock, seccomp
+from autograder.sandbox import Box, SandboxUnavailable, WorkerDied, canary, cgroups, landlock, seccomp
 from autograder.sandbox.canary import PROMISES, Proof
 from autograder.sandbox.layout import layout
 from tests.autograder.boxes import KINDS, notebook_around, run, small_lab
@@ -377,3 +377,46 @@ def test_practice_without_isolation_still_has_limits(fault: str, cause: str) -> 
     if os.geteuid() == 0:
         assert seen.left == []
     assert not canary.run_canary("process").proven
+
+
+# --- control groups, on a tree of plain files -----------------------------------------------------
+
+
+def own_groups(monkeypatch: pytest.MonkeyPatch, root: Path, lines: str) -> None:
+    real = cgroups._read
+    monkeypatch.setattr(cgroups, "_ROOT", str(root))
+    monkeypatch.setattr(cgroups, "_read", lambda place, name: lines if place == "/proc/self" else real(place, name))
+
+
+def test_version_2_takes_the_delegated_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slice_, scope = tmp_path / "app.slice", tmp_path / "app.slice" / "jupyter.scope"
+    scope.mkdir(parents=True)
+    (scope / "cgroup.subtree_control").write_text("\n")
+    (slice_ / "cgroup.subtree_control").write_text("memory pids\n")
+    own_groups(monkeypatch, tmp_path, "0::/app.slice/jupyter.scope\n")
+    group = cgroups.create("box", memory=1 << 20, processes=9)
+    assert group is not None
+    assert group.directories == [str(slice_ / "box")]
+    assert group.words == "cgroup v2"
+    group.join()
+    assert {path.name: path.read_text() for path in (slice_ / "box").iterdir()} == {
+        "memory.max": str(1 << 20),
+        "pids.max": "9",
+        "cgroup.procs": "0",
+    }
+    (slice_ / "box" / "memory.events").write_text("low 0\noom 3\noom_kill 1\n")
+    assert group.out_of_memory()
+
+
+def test_version_1_takes_a_group_for_each_controller_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "memory" / "mine").mkdir(parents=True)
+    own_groups(monkeypatch, tmp_path, "4:memory:/mine\n3:pids:/\n0::/\n")
+    assert cgroups.create("box", memory=1, processes=1) is None
+    assert not (tmp_path / "memory" / "mine" / "box").exists()
+    (tmp_path / "pids").mkdir()
+    group = cgroups.create("box", memory=1, processes=1)
+    assert group is not None
+    assert group.directories == [str(tmp_path / "memory" / "mine" / "box"), str(tmp_path / "pids" / "box")]
+    assert not group.out_of_memory()
+    (tmp_path / "memory" / "mine" / "box" / "memory.oom_control").write_text("under_oom 0\noom_kill 2\n")
+    assert group.out_of_memory()
