@@ -274,7 +274,10 @@ isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", doc="Is not a number
 
 
 def _cast_infer(x: Spec, *, dtype: Any) -> Spec:
-    return Spec(x.shape, dtype)
+    try:
+        return Spec(x.shape, dtype)
+    except TypeError:
+        raise TypeError(f"cast: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.") from None
 
 
 cast = row(

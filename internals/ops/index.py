@@ -192,6 +192,8 @@ scatter_add = row(
 def _one_hot_infer(index: Spec, *, size: int, dtype: Any = np.float32) -> Spec:
     if index.dtype.kind not in "iu":
         raise TypeError(f"one_hot: the index must be of an integer dtype, got {index.dtype}.")
+    if size < 0:
+        raise ValueError(f"one_hot: size is the number of classes and can't be {size}.")
     return Spec((*index.shape, size), dtype)
 
 

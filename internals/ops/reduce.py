@@ -140,11 +140,15 @@ def _products_of_others(xp: Any, x: Any, axis: int) -> Any:
     return before[tuple(first)] * after[tuple(rest)]
 
 
-def _prod_infer(x: Spec, *, axis: int | None = None, keepdims: bool = False) -> Spec:
+def _one_axis(name: str, axis: Any) -> None:
     if axis is not None and not isinstance(axis, int | np.integer):
         raise TypeError(
-            f"prod: axis must be None or one integer, got {axis!r}. Multiply over one axis after the other."
+            f"{name}: axis must be None or one integer, got {axis!r}. Reshape, or take one after the other."
         )
+
+
+def _prod_infer(x: Spec, *, axis: int | None = None, keepdims: bool = False) -> Spec:
+    _one_axis("prod", axis)
     return Spec(_reduced("prod", x, axis, keepdims), np.int64 if x.dtype.kind in "biu" else x.dtype)
 
 
@@ -224,9 +228,11 @@ logsumexp = reduction(
 
 def _arg_infer(name: str) -> Any:
     def infer(x: Spec, *, axis: int | None = None, keepdims: bool = False) -> Spec:
-        if x.size == 0:
-            raise ValueError(f"{name}: a tensor of shape {x.shape} has no entries to choose from.")
-        return Spec(_reduced(name, x, axis, keepdims), np.int64)
+        _one_axis(name, axis)
+        shape = _reduced(name, x, axis, keepdims)
+        if count(x.shape, axis) == 0:
+            raise ValueError(f"{name}: a tensor of shape {x.shape} has no entries along axis {axis} to choose from.")
+        return Spec(shape, np.int64)
 
     return infer
 

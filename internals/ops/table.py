@@ -154,6 +154,8 @@ class Op:
                     f"{_kind(args[0]) if args else 'nothing'}."
                 )
             inputs, extra = tuple(args[0]), args[1:]
+            if not inputs:
+                self.infer()  # has no style to run in, and says so
         else:
             inputs, extra = args[: self.arity], args[self.arity :]
             inputs += tuple(attrs.pop(name) for name in self.inputs[len(inputs) :] if name in attrs)
