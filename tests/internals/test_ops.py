@@ -84,12 +84,11 @@ def test_every_row_meets_the_edge_shapes() -> None:
             kinds.add("0-d" if shape == () else "size 0" if 0 in shape else "size 1" if set(shape) == {1} else "several")
         kinds.add(example.layout)
     no_scalars = {"getitem", "concat", "matmul", "gather", "scatter_add", "softmax", "log_softmax", "products_of_others", "index_put"}
-    no_empty = {"argmax", "argmin", "logsumexp", "max", "min"}
     for name, kinds in met.items():
         wanted = {"size 1", "several", "plain", "reversed", "transposed", "stretched", "0-d", "size 0"}
         wanted -= {"0-d"} if name in no_scalars else set()
         wanted -= {"size 1"} if name in {"getitem"} else set()
-        assert not wanted - kinds - ({"size 0"} if name in no_empty else set()), name
+        assert not wanted - kinds, name
 
 
 @on_every_device

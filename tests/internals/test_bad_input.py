@@ -1,0 +1,181 @@
+"""Nonsense is refused by every public op: by the right kind of error, naming the op, what came and what was expected."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from internals import DeviceError, Tensor, ops
+from internals.ops import TABLE
+
+
+def of(*shape: int, dtype: Any = np.float32, where: str = "cpu") -> Tensor:
+    return Tensor(np.ones(shape, dtype), device=where)
+
+
+def ids(*values: int) -> Tensor:
+    return Tensor(np.array(values))
+
+
+BROADCAST = [name for name, op in TABLE.items() if op.broadcasts and op.inputs == ("x", "y") and name != "matmul"]
+REDUCE = ["sum", "mean", "max", "min", "logsumexp", "any", "all", "prod", "argmax", "argmin"]
+
+WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError, r"\(2, 3\) and \(4,\).*3 and 4") for name in BROADCAST],
+    *[(name, lambda op=TABLE[name]: op(of(2), of(2, where="sim")), DeviceError, "cpu and sim:0") for name in BROADCAST],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=2), ValueError, "axis 2 .* 2 dimensions") for name in REDUCE],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=-3), ValueError, "axis -3 ") for name in REDUCE],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=1.0), TypeError, r"float|1\.0") for name in REDUCE],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 0)), ValueError, r"\(0, 0\) .*twice") for name in REDUCE[:-3]],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 1)), TypeError, r"one integer, got \(0, 1\)") for name in REDUCE[-3:]],
+    *[(name, lambda op=TABLE[name]: op(of(0, 3), axis=0), ValueError, r"\(0, 3\)") for name in ("max", "min", "argmax", "argmin")],
+    ("clip", lambda: ops.clip(of(2)), ValueError, "low nor high"),
+    ("where", lambda: ops.where(of(2), of(2), of(2)), TypeError, "boolean, got float32"),
+    ("where", lambda: ops.where(of(2, dtype=bool), of(3), of(2)), ValueError, "3 and 2|2 and 3"),
+    ("cast", lambda: ops.cast(of(2), dtype="float31"), TypeError, "float31"),
+    ("getitem", lambda: ops.getitem(of(2, 3), key=(0, 7)), IndexError, "7.*out of bounds.*size 3"),
+    ("getitem", lambda: ops.getitem(of(2, 3), key=(0, 0, 0)), IndexError, r"2-dimensional.*\(2, 3\)"),
+    ("unindex", lambda: ops.unindex(of(4), key=0, shape=(2, 3)), ValueError, r"\(4,\) and \(3,\)"),
+    ("index_put", lambda: ops.index_put(of(2, 3), of(4), key=0), ValueError, r"\(4,\)|3 and 4"),
+    ("index_put", lambda: ops.index_put(of(2, 3), 1.0, key=5), IndexError, r"5.*\(2, 3\)"),
+    ("index_put", lambda: ops.index_put(of(3), of(1, 3), key=slice(None)), ValueError, r"\(1, 3\).*\(3,\)"),
+    ("gather", lambda: ops.gather(of(2, 3), of(2, 3), axis=0), TypeError, "integer dtype, got float32"),
+    ("gather", lambda: ops.gather(of(2, 3), ids(0), axis=0), ValueError, r"\(1,\).*\(2, 3\)"),
+    ("gather", lambda: ops.gather(of(3), ids(5), axis=0), IndexError, "5.*size 3"),
+    ("gather", lambda: ops.gather(of(3), ids(0), axis=1), ValueError, "axis 1 "),
+    ("scatter_add", lambda: ops.scatter_add(of(2), of(2), axis=0, size=3), TypeError, "float32"),
+    ("scatter_add", lambda: ops.scatter_add(of(2), ids(0, 9), axis=0, size=3), IndexError, "9.*size 3"),
+    ("scatter_add", lambda: ops.scatter_add(of(2, 2), ids(0, 1), axis=0, size=3), ValueError, r"\(2,\).*\(2, 2\)"),
+    ("one_hot", lambda: ops.one_hot(of(2), size=3), TypeError, "float32"),
+    ("one_hot", lambda: ops.one_hot(ids(1), size=-1), ValueError, "-1"),
+    ("reshape", lambda: ops.reshape(of(2, 3), shape=(4, 2)), ValueError, r"6 entries .*\(4, 2\), which has 8"),
+    ("reshape", lambda: ops.reshape(of(2, 3), shape=(-1, -1)), ValueError, r"\(-1, -1\)"),
+    ("reshape", lambda: ops.reshape(of(2, 3), shape=(-1, 4)), ValueError, "6 entries"),
+    ("reshape", lambda: ops.reshape(of(2, 3), shape=(2.0, 3)), TypeError, "integers, got float"),
+    ("transpose", lambda: ops.transpose(of(2, 3), axes=(0,)), ValueError, r"\(0,\) .*\(2, 3\)"),
+    ("transpose", lambda: ops.transpose(of(2, 3), axes=(0, 0)), ValueError, "twice"),
+    ("transpose", lambda: ops.transpose(of(2, 3), axes=(0, 2)), ValueError, "axis 2 "),
+    ("broadcast_to", lambda: ops.broadcast_to(of(2, 3), shape=(3,)), ValueError, r"\(2, 3\) .*\(3,\)"),
+    ("broadcast_to", lambda: ops.broadcast_to(of(2, 3), shape=(4, 3)), ValueError, r"2 and 4|\(4, 3\)"),
+    ("expand_dims", lambda: ops.expand_dims(of(2, 3), axis=4), ValueError, "axis 4 "),
+    ("squeeze", lambda: ops.squeeze(of(2, 1), axis=0), ValueError, r"\(2, 1\) has size 2"),
+    ("squeeze", lambda: ops.squeeze(of(2, 1), axis=5), ValueError, "axis 5 "),
+    ("flip", lambda: ops.flip(of(2, 3), axis=2), ValueError, "axis 2 "),
+    ("concat", lambda: ops.concat([of(2, 3), of(2, 4)]), ValueError, r"\(2, 3\) and \(2, 4\)"),
+    ("concat", lambda: ops.concat([of(2), of(2, 1)]), ValueError, r"\(2,\) and \(2, 1\)"),
+    ("concat", lambda: ops.concat([]), ValueError, "at least one"),
+    ("concat", lambda: ops.concat([of()]), ValueError, "0-d"),
+    ("concat", lambda: ops.concat(of(2, 3)), TypeError, "list or tuple of tensors"),
+    ("concat", lambda: ops.concat([of(2)], axis=1), ValueError, "axis 1 "),
+    ("concat", lambda: ops.concat([of(2), of(2, where="sim")]), DeviceError, "cpu and sim:0"),
+    ("stack", lambda: ops.stack([of(2), of(3)]), ValueError, r"\(2,\) and \(3,\)"),
+    ("stack", lambda: ops.stack([]), ValueError, "at least one"),
+    ("stack", lambda: ops.stack([of(2)], axis=3), ValueError, "axis 3 "),
+    ("matmul", lambda: ops.matmul(of(32, 784), of(256, 10)), ValueError, r"\(32, 784\) @ \(256, 10\): inner sizes 784 and 256"),
+    ("matmul", lambda: ops.matmul(of(3), of(4)), ValueError, "3 and 4"),
+    ("matmul", lambda: ops.matmul(of(), of(4)), ValueError, r"\(\) @ \(4,\).*0-d"),
+    ("matmul", lambda: ops.matmul(of(2, 3, 4), of(5, 4, 3)), ValueError, r"\(2,\) and \(5,\)"),
+    ("matmul", lambda: of(2, 3) @ 2.0, ValueError, r"\(2, 3\) @ \(\)"),
+    ("softmax", lambda: ops.softmax(of(2, 3), axis=2), ValueError, "axis 2 "),
+    ("softmax", lambda: ops.softmax(of()), ValueError, "axis -1 .*no axes"),
+    ("log_softmax", lambda: ops.log_softmax(of(2, 3), axis=2), ValueError, "axis 2 "),
+    ("cross_entropy", lambda: ops.cross_entropy(of(4, 3), ids(0, 1)), ValueError, r"\(4, 3\) .*\(4,\), got \(2,\)"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), of(2)), TypeError, "integer dtype, got float32"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(0, 3)), ValueError, "0 to 3.*0 to 2"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(-1, 0)), ValueError, "-1 to 0.*0 to 2"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(), Tensor(0)), ValueError, r"\(\)"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(1, 3), ids(0), reduction="avg"), ValueError, "'avg' is not one of mean, sum, none"),
+    ("mse", lambda: ops.mse(of(3), of(3, 1)), ValueError, r"\(3,\) and \(3, 1\)"),
+    ("mse", lambda: ops.mse(of(3), of(3), reduction="avg"), ValueError, "'avg'"),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy(of(3), of(1)), ValueError, r"\(3,\) .*\(1,\)"),
+    ("binary_cross_entropy", lambda: ops.binary_cross_entropy(of(3), of(3), reduction=""), ValueError, "''"),
+    ("products_of_others", lambda: ops.products_of_others(of(2, 3), axis=2), ValueError, "axis 2 "),
+    ("pow", lambda: ops.pow(ids(2), ids(-1)), ValueError, "negative integer powers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "error", "message"), WRONG, ids=[f"{case[0]}-{i}" for i, case in enumerate(WRONG)]
+)
+def test_wrong_shapes_axes_dtypes_devices(name: str, call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    said = str(caught.value)
+    assert type(caught.value) is error
+    assert said.startswith(f"{name}: "), said
+    assert re.search(message, said), said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("beside", ["a Tensor", "an array"])
+@pytest.mark.parametrize("thing", [None, "text", {}, object()], ids=["None", "str", "dict", "object"])
+def test_what_is_no_array_at_all(name: str, thing: Any, beside: str) -> None:
+    """The error names the op and the type that came."""
+    op = TABLE[name]
+    good = of(3) if beside == "a Tensor" else np.ones(3, np.float32)
+    attrs = {attr: 0 for attr, default in op.attrs.items() if default is not None}
+    for position in range(op.arity):
+        inputs = [thing if i == position else good for i in range(op.arity)]
+        if beside == "an array" and op.arity > 1 and position > 0:
+            continue  # NumPy's own functions say it then
+        with pytest.raises(TypeError, match=rf"^{name}: .*{type(thing).__name__}"):
+            op(inputs, **attrs) if op.variadic else op(*inputs, **attrs)
+
+
+def required(name: str) -> list[str]:
+    import inspect
+
+    return [attr for attr, default in TABLE[name].attrs.items() if default is inspect.Parameter.empty]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_wrong_calls(name: str) -> None:
+    """Too few inputs, too many, a missing and an unknown attribute."""
+    op = TABLE[name]
+    inputs = [[of(2)]] if op.variadic else [of(2)] * op.arity
+    if not op.variadic:
+        with pytest.raises(TypeError, match=rf"^{name}: takes {op.arity} inputs \({', '.join(op.inputs)}\), got {op.arity - 1}"):
+            op(*inputs[1:])
+    with pytest.raises(TypeError, match=rf"^{name}: takes at most {len(op.attrs)} attributes .*got {len(op.attrs) + 1}"):
+        op(*inputs, *[0] * (len(op.attrs) + 1))
+    with pytest.raises(TypeError, match=rf"^{name}: unknown attribute colour; it takes {', '.join(op.attrs) or 'none'}"):
+        op(*inputs, **dict.fromkeys(required(name), 0), colour=1)
+    for attr in required(name):
+        with pytest.raises(TypeError, match=rf"^{name}: attribute .*{attr}.* is missing"):
+            op(*inputs)
+
+
+def test_every_row_that_can_be_given_a_wrong_shape_is() -> None:
+    """Rows with one input, no attributes and no demands on it have nothing to refuse."""
+    free = {name for name, op in TABLE.items() if op.arity == 1 and not op.attrs and not op.variadic}
+    assert set(TABLE) - free - {case[0] for case in WRONG} == {"transfer"}
+
+
+@pytest.mark.parametrize("pair", itertools.permutations([None, 1.0], 2), ids=str)
+def test_operators_with_none(pair: tuple[Any, Any]) -> None:
+    x = of(2)
+    assert (x == None) is False  # noqa: E711 - that is what is tested
+    assert (x != None) is True  # noqa: E711
+    with pytest.raises(TypeError, match="^add: NoneType"):
+        x + None
+    with pytest.raises(TypeError, match="^add: NoneType"):
+        None + x
+
+
+def test_an_error_leaves_nothing_behind() -> None:
+    """After a refusal the tensors are as they were, and what was recorded still works."""
+    x = Tensor(np.ones(3, np.float32), requires_grad=True)
+    y = x * 2.0
+    version = y.version
+    for attempt in (lambda: y + of(2), lambda: y.__iadd__(of(2)), lambda: y.__setitem__(0, of(2)), lambda: y.reshape(5)):
+        with pytest.raises(ValueError, match=r"\(2,\)|3 entries"):
+            attempt()
+    assert y.version == version
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2])
