@@ -253,9 +253,12 @@ class Runner:
             return
         try:
             reply = self._request({"do": "exec", "cell": cell.number, "code": cell.code}, self.lab.cell_limit)
+            # A cell that leaves the sandbox unable to answer is found out now, not when the next one is run.
+            self._request({"do": "mark", "task": "", "names": []}, self.lab.cell_limit)
         except WorkerDied as death:
-            if self._threads and death.cause != "time" and index not in self._doubted:
-                # A thread that an earlier cell left may have done it: one more chance, right after a replay.
+            doubtful = bool(self._served) or (self._threads and death.cause != "time")
+            if doubtful and index not in self._doubted:
+                # A call, or a thread that an earlier cell left, may have done it: once more, right after a replay.
                 self._doubted.add(index)
                 raise
             self._killers.add(index)

@@ -33,6 +33,7 @@ else:
     from telling import CELL, asked_for, describe, forget_frames
 
 REQUESTS, REPLIES = 3, 4
+RECURSION = 1000
 OUT_OF_MEMORY = 97
 """Exit status: there wasn't even the memory left to say so."""
 
@@ -71,8 +72,7 @@ class Worker:
         faulthandler.cancel_dump_traceback_later()
         reply["printed"], reply["cut"] = sendable(printed.text()), printed.cut
         reply["threads"] = _thread._count()
-        for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-            signal.setitimer(timer, 0)  # one that a cell set must not go off in another task
+        _reset()
         return reply
 
     def _do_load(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -118,6 +118,17 @@ class Worker:
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if asked := asked_for(event):
             self.asked.append(asked)
+
+
+def _reset() -> None:
+    """Undo what one task must not leave to another: timers, hooks on every call, a recursion limit too low for us."""
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)
+    sys.settrace(None)
+    sys.setprofile(None)
+    gc.callbacks.clear()
+    if sys.getrecursionlimit() < RECURSION:
+        sys.setrecursionlimit(RECURSION)
 
 
 def serve() -> None:
