@@ -285,6 +285,8 @@ class SimModule:
         def call(*args: Any, **kwargs: Any) -> Any:
             return self._launch(function, args, kwargs)
 
+        if isinstance(function, np.ufunc):
+            call.at = lambda *args: self._launch(function.at, args, {})  # type: ignore[attr-defined]  # as ufuncs have it
         setattr(self, name, call)
         return call
 

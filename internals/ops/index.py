@@ -70,16 +70,8 @@ def _unindex(xp: Any, g: Any, key: Any, shape: tuple[int, ...]) -> Any:
     if is_basic(key):
         result[key] = g
     else:
-        xp.add.at(result, key, g) if xp is np else _add_at(xp, result, key, g)
+        xp.add.at(result, key, g)
     return result
-
-
-def _add_at(xp: Any, array: Any, key: Any, values: Any) -> None:
-    """Add `values` at `key`, entries that occur twice included, on a device other than the host."""
-    if isinstance(array, SimArray):
-        xp._launch(np.add.at, (array, key, values), {})
-    else:
-        xp.add.at(array, key, values)
 
 
 def _unindex_infer(g: Spec, *, key: Any, shape: tuple[int, ...]) -> Spec:
@@ -168,7 +160,7 @@ def _scatter_add(xp: Any, g: Any, index: Any, axis: int, size: int) -> Any:
     places: list[Any] = []
     for i, n in enumerate(g.shape):
         places.append(index if i == axis else xp.arange(n).reshape((1,) * i + (n,) + (1,) * (g.ndim - i - 1)))
-    _add_at(xp, result, tuple(places), g)
+    xp.add.at(result, tuple(places), g)
     return result
 
 
