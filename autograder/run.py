@@ -256,7 +256,7 @@ class Runner:
             # A cell that leaves the sandbox unable to answer is found out now, not when the next one is run.
             self._request({"do": "mark", "task": "", "names": []}, self.lab.cell_limit)
         except WorkerDied as death:
-            doubtful = bool(self._served) or (self._threads and death.cause != "time")
+            doubtful = death.cause != "time" and (self._threads or bool(self._served))
             if doubtful and index not in self._doubted:
                 # A call, or a thread that an earlier cell left, may have done it: once more, right after a replay.
                 self._doubted.add(index)
