@@ -170,7 +170,7 @@ def accumulate_edges(rng: np.random.Generator) -> list[Inputs]:
         case(1, [[0, "none", 0]]),
         case(2, [[0, "none", 0], [1, "array", 0], [1, "none", 0]]),
         case(1, three),
-        case(1, [[0, "array", 0], [0, "array", 0]]),
+        case(1, [[0, "array", 0], [0, "array", 0], [0, "array", 1]]),
         case(2, shared),
         case(2, [[0, "array", 0], [0, "array", 1], [1, "sum", 0], [1, "array", 2]]),
         case(2, three, shape=()),

@@ -152,7 +152,9 @@ def _accumulate_words(inputs: Inputs, got: Any, want: dict[str, np.ndarray]) -> 
             sums[label(node)] = combine(sums[label(node)], value) if label(node) in sums else first
         if _same(got, sums):
             fitting.append(words)
-    return fitting if len(fitting) == 1 else []
+    if len(fitting) > 1:
+        return ["The contributions are not added up: only one of them is there."]
+    return fitting
 
 
 # --- backward -------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def accumulate(cotangents, node, value):
     cotangents[node] = value
 
 
-# %% wrong: replaces | it replaces
+# %% wrong: replaces | it replaces|only one of them
 
 
 def accumulate(cotangents, node, value):
@@ -67,7 +67,7 @@ def accumulate(cotangents, node, value):
         cotangents[node] = value
 
 
-# %% wrong: keeps the first | later ones are lost
+# %% wrong: keeps the first | later ones are lost|only one of them
 
 
 def accumulate(cotangents, node, value):
