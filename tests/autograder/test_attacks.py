@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from boxes import CALL_LIMIT, CELL_LIMIT, KINDS, notebook_around, run, small_lab
 
 from autograder import spec
 from autograder.run import Answer, Died, Missing, Raised
 from autograder.sandbox import reach
-from tests.autograder.boxes import CALL_LIMIT, CELL_LIMIT, KINDS, notebook_around, run, small_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 SLACK = 2.0

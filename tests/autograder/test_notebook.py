@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from boxes import small_lab, task
 
 from autograder.notebook import (
     Cell,
@@ -26,7 +27,6 @@ from autograder.notebook import (
     to_python,
 )
 from autograder.spec import Lab
-from tests.autograder.boxes import small_lab, task
 
 
 def document(*sources: Any, metadata: Any = None, **changes: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from boxes import AFTER, BEFORE, DRIVERS, KINDS, notebook_around, run, small_lab
 
 from autograder import sandbox
 from autograder.notebook import Cell, make_cell
 from autograder.run import Answer, Died, Missing, Raised, Runner
-from tests.autograder.boxes import AFTER, BEFORE, DRIVERS, KINDS, notebook_around, run, small_lab
 
 KIND = KINDS[0]
 

@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+from boxes import KINDS, notebook_around, run, small_lab
 
 from autograder import sandbox
 from autograder.run import Answer
 from autograder.sandbox import Box, SandboxUnavailable, WorkerDied, canary, cgroups, landlock, seccomp
 from autograder.sandbox.canary import PROMISES, Proof
 from autograder.sandbox.layout import layout
-from tests.autograder.boxes import KINDS, notebook_around, run, small_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 
