@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from op_cases import Example
+from op_examples import Example
 
 from internals import Tensor, no_grad, ops
 from internals.autodiff import grad
@@ -95,7 +95,9 @@ def by_torch(example: Example) -> Answer:
         return Answer(values, [])
     cotangent = torch.tensor(example.cotangent(values))
     found = torch.autograd.grad(out, wrt, cotangent, allow_unused=True)
-    return Answer(values, [np.zeros_like(x.detach()) if g is None else g.numpy() for x, g in zip(wrt, found, strict=True)])
+    return Answer(
+        values, [np.zeros_like(x.detach()) if g is None else g.numpy() for x, g in zip(wrt, found, strict=True)]
+    )
 
 
 def by_tensorflow(tf: Any, example: Example) -> Answer:
@@ -119,7 +121,9 @@ def by_differences(example: Example, step: float = 1e-6) -> list[np.ndarray]:
     return [differences(lambda *arrays: kernel(example, arrays), inputs, i, cotangent, step) for i in example.wrt()]
 
 
-def differences(function: Any, inputs: list[np.ndarray], position: int, cotangent: np.ndarray, step: float) -> np.ndarray:
+def differences(
+    function: Any, inputs: list[np.ndarray], position: int, cotangent: np.ndarray, step: float
+) -> np.ndarray:
     """The gradient of ``sum(function(*inputs) * cotangent)`` by one input, entry by entry."""
     moved = [array.copy() for array in inputs]
     entries, result = moved[position], np.zeros(inputs[position].shape)

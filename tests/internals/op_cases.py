@@ -1,112 +1,35 @@
-"""What every row of the op table is tried on, and what it is called in torch and tensorflow.
-
-One line per row: its counterparts, where its inputs come from, and the shapes and attributes it is called with. The
-examples are made from that: each sample in float32 and float64, and the sample with the most axes once more in every
-memory layout.
-"""
+"""What every row of the op table is tried on, and what it is called in torch and tensorflow: one line per row."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-Values = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-
-# Where inputs come from
-
-
-def anything(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return 2 * rng.standard_normal(shape)
-
-
-def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(0.3, 3, shape)
-
-
-def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 3, shape)
-
-
-def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.integers(-2, 4, shape).astype(float)
-
-
-def with_zeros(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(0.5, 2, shape) * rng.choice([-1, 0, 1, 1], shape)
-
-
-def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.choice([np.nan, np.inf, -np.inf, 0.5], shape)
-
-
-def booleans(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.random(shape) < 0.5
-
-
-def few(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Small whole numbers, so that comparisons meet equal ones."""
-    return rng.integers(0, 3, shape).astype(float)
-
-
-def below(n: int) -> Values:
-    """Indices of an axis of n entries."""
-    return lambda rng, shape: rng.integers(0, n, shape)
-
-
-# What they are called with
-
-Sample = tuple[tuple[tuple[int, ...], ...], dict[str, Any]]
-
-
-def shapes(*several: Any) -> list[Sample]:
-    """Samples without attributes; each a tuple of input shapes."""
-    return [(one, {}) for one in several]
-
-
-def on(*inputs: tuple[int, ...], **attrs: Any) -> Sample:
-    return inputs, attrs
-
-
-ONE = shapes(((),), ((0,),), ((1,),), ((2, 0, 3),), ((2, 3, 4),))
-TWO = shapes(
-    ((), ()),
-    ((), (2, 3)),
-    ((3, 1), (4,)),
-    ((0,), (1,)),
-    ((1,), (1,)),
-    ((2, 0, 3), (3,)),
-    ((2, 1, 3), (4, 1)),
-    ((2, 3, 4), (2, 3, 4)),
+from op_samples import (
+    ALONG,
+    KEYS,
+    LOSS,
+    ONE,
+    ONE_AXIS,
+    REDUCED,
+    REDUCED_EMPTY,
+    TWO,
+    Sample,
+    Values,
+    anything,
+    away_from_zero,
+    below,
+    booleans,
+    few,
+    on,
+    positive,
+    shapes,
+    whole,
+    with_nan,
+    with_zeros,
 )
-REDUCED = [
-    on(()),
-    on((1,), axis=0),
-    on((3,), axis=-1, keepdims=True),
-    on((0, 3), axis=1),
-    on((2, 3), keepdims=True),
-    on((2, 3, 4), axis=(0, -1)),
-    on((2, 3, 4), axis=[1], keepdims=True),
-    on((2, 3, 4), axis=1),
-]
-REDUCED_EMPTY = [on((0,)), on((2, 0, 3), axis=1), on((2, 0), axis=(0, 1), keepdims=True)]
-ONE_AXIS = [on(()), on((1,), axis=0), on((3,), axis=-1, keepdims=True), on((0, 3), axis=1), on((2, 3)), on((2, 3, 4), axis=1)]
-ALONG = [on((1,), axis=0), on((0, 3), axis=-1), on((4,)), on((2, 3, 4), axis=1)]
-LOSS = [on((), ()), on((1,), (1,), reduction="sum"), on((0,), (0,), reduction="sum"), on((2, 3), (2, 3), reduction="none"), on((2, 3, 4), (2, 3, 4))]
-
-KEYS = [
-    on((3,), key=1),
-    on((3,), key=slice(None, None, -1)),
-    on((0, 3), key=(slice(None), None, -1)),
-    on((2, 3), key=(Ellipsis, slice(1, 1))),
-    on((4, 3), key=np.array([0, 2, 2, -1])),
-    on((2, 3), key=np.array([[True, False, True], [False, True, False]])),
-    on((2, 3, 4), key=(slice(None), np.array([2, 0]), np.array([1, 1]))),
-    on((2, 3, 4), key=(1, slice(None, None, 2), slice(3, None, -2))),
-]
 
 # What torch and tensorflow say; each takes the framework, the inputs, the attributes
 
@@ -149,12 +72,20 @@ def torch_products_of_others(t: Any, x: Any, axis: int) -> Any:
 def tf_products_of_others(f: Any, x: Any, axis: int) -> Any:
     rows = f.unstack(x, axis=axis)
     others = [rows[:i] + rows[i + 1 :] for i in range(len(rows))]
-    return f.stack([f.reduce_prod(f.stack(o), 0) if o else r * 0 + 1 for o, r in zip(others, rows, strict=True)], axis) if rows else x * 1
+    return (
+        f.stack([f.reduce_prod(f.stack(o), 0) if o else r * 0 + 1 for o, r in zip(others, rows, strict=True)], axis)
+        if rows
+        else x * 1
+    )
 
 
 def torch_unindex(t: Any, g: Any, key: Any, shape: tuple[int, ...]) -> Any:
     places = flat(shape, key)
-    return t.zeros(int(np.prod(shape)), dtype=g.dtype).index_add(0, t.tensor(places.ravel()), g.expand(places.shape).reshape(-1)).reshape(shape)
+    return (
+        t.zeros(int(np.prod(shape)), dtype=g.dtype)
+        .index_add(0, t.tensor(places.ravel()), g.expand(places.shape).reshape(-1))
+        .reshape(shape)
+    )
 
 
 def tf_unindex(f: Any, g: Any, key: Any, shape: tuple[int, ...]) -> Any:
@@ -276,10 +207,12 @@ CASES = [
     Case("maximum", "maximum", "maximum", TWO, also=INT, ties=True),
     Case("minimum", "minimum", "minimum", TWO, also=INT, ties=True),
     Case("clip", lambda t, x, low, high: t.clamp(x, low, high),
-         lambda f, x, low, high: f.clip_by_value(x, x.dtype.min if low is None else low, x.dtype.max if high is None else high),
+         lambda f, x, low, high: f.clip_by_value(x, x.dtype.min if low is None else low,
+         x.dtype.max if high is None else high),
          [on((), low=-1), on((0,), high=1), on((1,), low=-1, high=1.5), on((2, 3, 4), low=-0.5, high=1)], also=INT),
     Case("where", "where", "where",
-         shapes(((), (), ()), ((3, 1), (4,), ()), ((0,), (1,), (0,)), ((1,), (1,), (1,)), ((2, 3, 4), (3, 4), (2, 3, 1)), ((2, 3, 4),) * 3),
+         shapes(((), (), ()), ((3, 1), (4,), ()), ((0,), (1,), (0,)), ((1,), (1,), (1,)), ((2, 3, 4), (3, 4), (2, 3,
+         1)), ((2, 3, 4),) * 3),
          (booleans, anything, anything)),
     Case("equal", "eq", "equal", TWO, few, also=INT),
     Case("not_equal", "ne", "not_equal", TWO, few, also=INT),
@@ -300,64 +233,82 @@ CASES = [
     Case("getitem", lambda t, x, key: x.reshape(-1)[t.tensor(flat(tuple(x.shape), key))],
          lambda f, x, key: f.gather(f.reshape(x, [-1]), flat(tuple(x.shape), key)), KEYS, also=INT),
     Case("unindex", torch_unindex, tf_unindex,
-         [on((), key=1, shape=(3,)), on((3,), key=slice(None, None, -1), shape=(3,)), on((0, 1), key=(slice(None), None, -1), shape=(0, 3)),
+         [on((), key=1, shape=(3,)), on((3,), key=slice(None, None, -1), shape=(3,)), on((0, 1), key=(slice(None),
+         None, -1), shape=(0, 3)),
           on((1,), key=np.array([0, 2, 2]), shape=(4,)), on((4, 3), key=np.array([0, 2, 2, -1]), shape=(4, 3)),
           on((2, 2, 2), key=(slice(None), slice(None), np.array([3, 3])), shape=(2, 2, 4))]),
     Case("index_put", torch_index_put, tf_index_put,
          [on((3,), (), key=1), on((3,), (3,), key=slice(None, None, -1)), on((0, 3), (1,), key=(slice(None), -1)),
-          on((4, 3), (2, 1), key=np.array([0, -1])), on((2, 3), (3,), key=np.array([[True, False, True], [False, True, False]])),
+          on((4, 3), (2, 1), key=np.array([0, -1])), on((2, 3), (3,), key=np.array([[True, False, True], [False, True,
+          False]])),
           on((2, 3, 4), (2, 2), key=(slice(None), np.array([2, 0]), np.array([1, 1])))], also=INT),
     Case("gather", lambda t, x, index, axis: t.gather(x, axis, index),
          lambda f, x, index, axis: f.experimental.numpy.take_along_axis(x, index, axis),
-         [on((3,), (5,), axis=0), on((3,), (0,), axis=0), on((1, 3), (1, 1), axis=-1), on((2, 3, 4), (2, 2, 4), axis=1)],
+         [on((3,), (5,), axis=0), on((3,), (0,), axis=0), on((1, 3), (1, 1), axis=-1), on((2, 3, 4), (2, 2, 4),
+         axis=1)],
          (anything, below(3)), also=INT),
     Case("scatter_add", torch_scatter_add, tf_scatter_add,
          [on((5,), (5,), axis=0, size=3), on((0,), (0,), axis=0, size=3), on((1, 1), (1, 1), axis=-1, size=4),
           on((2, 3, 4), (2, 3, 4), axis=1, size=3)], (anything, below(3)), also=INT),
     Case("one_hot", lambda t, i, size, dtype: t.nn.functional.one_hot(i, size).to(getattr(t, np.dtype(dtype).name)),
          lambda f, i, size, dtype: f.one_hot(i, size, dtype=np.dtype(dtype).name),
-         [on((), size=3), on((0,), size=3), on((1,), size=4, dtype="float64"), on((2, 3, 4), size=5, dtype="int64")], below(3)),
+         [on((), size=3), on((0,), size=3), on((1,), size=4, dtype="float64"), on((2, 3, 4), size=5, dtype="int64")],
+         below(3)),
     Case("reshape", "reshape", "reshape",
-         [on((), shape=(1, 1)), on((0, 3), shape=(3, 0, 2)), on((1,), shape=()), on((2, 3), shape=[3, -1]), on((2, 3, 4), shape=(-1,))],
+         [on((), shape=(1, 1)), on((0, 3), shape=(3, 0, 2)), on((1,), shape=()), on((2, 3), shape=[3, -1]), on((2, 3,
+         4), shape=(-1,))],
          also=INT),
-    Case("transpose", lambda t, x, axes: x.permute(permutation(x, axes)), lambda f, x, axes: f.transpose(x, permutation(x, axes)),
+    Case("transpose", lambda t, x, axes: x.permute(permutation(x, axes)), lambda f, x, axes: f.transpose(x,
+        permutation(x, axes)),
          [on(()), on((0, 3)), on((1,), axes=(0,)), on((2, 3), axes=[1, 0]), on((2, 3, 4), axes=(1, -1, 0))], also=INT),
     Case("broadcast_to", lambda t, x, shape: x.expand(shape), "broadcast_to",
-         [on((), shape=(2, 3)), on((1,), shape=(0,)), on((0, 1), shape=(2, 0, 3)), on((1,), shape=(1,)), on((2, 1, 4), shape=(2, 3, 4))],
+         [on((), shape=(2, 3)), on((1,), shape=(0,)), on((0, 1), shape=(2, 0, 3)), on((1,), shape=(1,)), on((2, 1, 4),
+         shape=(2, 3, 4))],
          also=INT),
     Case("expand_dims", lambda t, x, axis: x.unsqueeze(axis), "expand_dims",
          [on((), axis=0), on((0,), axis=-1), on((1,), axis=1), on((2, 3, 4), axis=-2)], also=INT),
     Case("squeeze", lambda t, x, axis: t.squeeze(x, axes_of(x, axis)), "squeeze",
          [on(()), on((1,), axis=0), on((1, 0, 1), axis=[0, -1]), on((1, 1)), on((2, 1, 4), axis=1)], also=INT),
-    Case("flip", lambda t, x, axis: t.flip(x, axes_of(x, axis)), lambda f, x, axis: f.reverse(x, [a % len(x.shape) for a in axes_of(x, axis)]),
-         [on(()), on((0,), axis=0), on((1,)), on((3,), axis=[-1]), on((2, 3, 4)), on((2, 3, 4), axis=(0, -1))], also=INT),
+    Case("flip", lambda t, x, axis: t.flip(x, axes_of(x, axis)), lambda f, x, axis: f.reverse(x,
+        [a % len(x.shape) for a in axes_of(x, axis)]),
+         [on(()), on((0,), axis=0), on((1,)), on((3,), axis=[-1]), on((2, 3, 4)), on((2, 3, 4), axis=(0, -1))],
+         also=INT),
     Case("concat", lambda t, *x, axis: t.cat(x, axis), lambda f, *x, axis: f.concat(x, axis),
-         [on((1,)), on((0,), (2,)), on((1, 3), (2, 3), axis=0), on((2, 1, 4), (2, 2, 4), (2, 0, 4), axis=-2)], also=INT),
+         [on((1,)), on((0,), (2,)), on((1, 3), (2, 3), axis=0), on((2, 1, 4), (2, 2, 4), (2, 0, 4), axis=-2)],
+         also=INT),
     Case("stack", lambda t, *x, axis: t.stack(x, axis), lambda f, *x, axis: f.stack(x, axis),
          [on((), ()), on((0,), (0,), axis=-1), on((1,)), on((2, 3), (2, 3), (2, 3), axis=1)], also=INT),
     Case("matmul", "matmul", tf_matmul,
-         shapes(((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((2, 4, 3), (3,)), ((3,), (2, 3, 4)), ((2, 5, 3), (3, 4)),
-                ((5, 3), (2, 3, 4)), ((2, 1, 4, 3), (5, 3, 2)), ((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 0, 3), (3, 4)), ((2, 4, 0), (0, 3)),
+         shapes(((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((2, 4, 3), (3,)), ((3,), (2, 3, 4)),
+         ((2, 5, 3), (3, 4)),
+                ((5, 3), (2, 3, 4)), ((2, 1, 4, 3), (5, 3, 2)), ((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 0, 3), (3,
+                    4)), ((2, 4, 0), (0, 3)),
                 ((1, 1), (1, 1)), ((1,), (1,)), ((0,), (0,)), ((3, 4), (4, 5))), also=HALF),
     Case("softmax", lambda t, x, axis: t.softmax(x, axis), lambda f, x, axis: f.nn.softmax(x, axis), ALONG, also=HALF),
-    Case("log_softmax", lambda t, x, axis: t.log_softmax(x, axis), lambda f, x, axis: f.nn.log_softmax(x, axis), ALONG, also=HALF),
+    Case("log_softmax", lambda t, x, axis: t.log_softmax(x, axis), lambda f, x, axis: f.nn.log_softmax(x, axis),
+        ALONG, also=HALF),
     Case("cross_entropy", FUNCTIONAL + "cross_entropy", tf_cross_entropy,
          [on((3,), ()), on((1, 3), (1,)), on((0, 3), (0,), reduction="sum"), on((4, 3), (4,), reduction="none"),
           on((2, 3, 4), (2, 4), reduction="sum"), on((2, 3, 4), (2, 4))], (anything, below(3)), also=HALF),
-    Case("mse", FUNCTIONAL + "mse_loss", lambda f, x, y, reduction: tf_reduced(f, f.math.squared_difference(x, y), reduction), LOSS, also=HALF),
+    Case("mse", FUNCTIONAL + "mse_loss", lambda f, x, y, reduction: tf_reduced(f, f.math.squared_difference(x, y),
+        reduction), LOSS, also=HALF),
     Case("binary_cross_entropy", FUNCTIONAL + "binary_cross_entropy_with_logits",
-         lambda f, x, y, reduction: tf_reduced(f, f.nn.sigmoid_cross_entropy_with_logits(y, x), reduction), LOSS, (anything, positive), also=HALF),
+         lambda f, x, y, reduction: tf_reduced(f, f.nn.sigmoid_cross_entropy_with_logits(y, x), reduction), LOSS,
+         (anything, positive), also=HALF),
     Case("sum", "sum", "reduce_sum", REDUCED + REDUCED_EMPTY, also=HALF + INT),
     Case("mean", "mean", "reduce_mean", REDUCED + REDUCED_EMPTY, also=HALF),
     Case("max", torch_reduce("amax"), "reduce_max", REDUCED, also=HALF + INT, ties=True),
     Case("min", torch_reduce("amin"), "reduce_min", REDUCED, also=HALF + INT, ties=True),
     Case("products_of_others", torch_products_of_others, tf_products_of_others,
-         [on((1,), axis=0), on((0, 3), axis=1), on((2, 0), axis=1), on((3,), axis=-1), on((2, 3, 4), axis=1)], with_zeros),
+         [on((1,), axis=0), on((0, 3), axis=1), on((2, 0), axis=1), on((3,), axis=-1), on((2, 3, 4), axis=1)],
+         with_zeros),
     Case("prod", torch_prod, "reduce_prod", [*ONE_AXIS, on((0,)), on((2, 0), axis=1)], with_zeros, also=INT),
     Case("logsumexp", torch_reduce("logsumexp"), "reduce_logsumexp", REDUCED, also=HALF),
-    Case("argmax", lambda t, x, axis, keepdims: t.argmax(x, axis, keepdims), lambda f, x, axis, keepdims: tf_arg(f, "argmax", x, axis, keepdims),
+    Case("argmax", lambda t, x, axis, keepdims: t.argmax(x, axis, keepdims), lambda f, x, axis, keepdims: tf_arg(f,
+        "argmax", x, axis, keepdims),
          ONE_AXIS, also=INT),
-    Case("argmin", lambda t, x, axis, keepdims: t.argmin(x, axis, keepdims), lambda f, x, axis, keepdims: tf_arg(f, "argmin", x, axis, keepdims),
+    Case("argmin", lambda t, x, axis, keepdims: t.argmin(x, axis, keepdims), lambda f, x, axis, keepdims: tf_arg(f,
+        "argmin", x, axis, keepdims),
          ONE_AXIS, also=INT),
     Case("any", torch_reduce("any"), "reduce_any", REDUCED + REDUCED_EMPTY, booleans),
     Case("all", torch_reduce("all"), "reduce_all", REDUCED + REDUCED_EMPTY, booleans),
@@ -369,92 +320,3 @@ CASES = [
 def tf_arg(f: Any, name: str, x: Any, axis: int | None, keepdims: bool) -> Any:
     picked = getattr(f, name)(f.reshape(x, [-1]) if axis is None else x, 0 if axis is None else axis)
     return f.expand_dims(picked, axis) if keepdims else picked
-
-
-# The examples made from it
-
-LAYOUTS = ("plain", "reversed", "transposed", "stretched")
-
-
-@dataclass(frozen=True, eq=False)
-class Example:
-    """One call of one row: exact inputs, the same on every run."""
-
-    case: Case
-    shapes: tuple[tuple[int, ...], ...]
-    attrs: dict[str, Any]
-    dtype: str
-    layout: str
-
-    def __str__(self) -> str:
-        arguments = [str(list(shape)).replace(" ", "") for shape in self.shapes]
-        arguments += [f"{name}={describe(value)}" for name, value in self.attrs.items()]
-        return f"{self.case.op}({','.join(arguments)})-{self.dtype}-{self.layout}"
-
-    @property
-    def rng(self) -> np.random.Generator:
-        return np.random.default_rng(zlib.crc32(str(self).encode()))
-
-    def inputs(self) -> list[np.ndarray]:
-        """The values of the inputs, in ordinary memory; `layout` says how the op is to see them."""
-        rng, values = self.rng, self.case.values
-        sources = values if isinstance(values, tuple) else (values,) * len(self.shapes)
-        return [self._one(source, source(rng, shape)) for source, shape in zip(sources, self.shapes, strict=True)]
-
-    def _one(self, source: Values, array: np.ndarray) -> np.ndarray:
-        array = np.asarray(array)
-        if self.layout == "stretched" and array.ndim:
-            array = np.broadcast_to(array[:1], array.shape).copy()
-        if array.dtype.kind != "f":
-            return array
-        if self.dtype == "int64" and source in (positive, away_from_zero):
-            array = np.copysign(np.ceil(np.abs(array)), array)
-        return array.astype(self.dtype)
-
-    def cotangent(self, out: np.ndarray) -> np.ndarray:
-        return np.asarray(np.random.default_rng(zlib.crc32(f"cotangent of {self}".encode())).standard_normal(out.shape)).astype(out.dtype)
-
-    def wrt(self) -> tuple[int, ...]:
-        """Positions of the inputs that a gradient is asked of."""
-        floating = tuple(i for i, array in enumerate(self.inputs()) if array.dtype.kind == "f")
-        return floating if self.case.wrt is None else self.case.wrt
-
-    @property
-    def smooth(self) -> bool:
-        """Whether finite differences mean anything here."""
-        return not (self.case.ties and self.layout == "stretched")
-
-
-def describe(value: Any) -> str:
-    if isinstance(value, slice):
-        return ":".join("" if part is None else str(part) for part in (value.start, value.stop, value.step))
-    if isinstance(value, tuple | list):
-        return f"({','.join(map(describe, value))})"
-    return str(value.tolist()).replace(" ", "") if isinstance(value, np.ndarray) else str(value).replace("Ellipsis", "...")
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """All examples of one case in one dtype."""
-
-    case: Case
-    dtype: str
-    examples: tuple[Example, ...]
-
-    def __str__(self) -> str:
-        same = [case for case in CASES if case.op == self.case.op]
-        return f"{self.case.op}{same.index(self.case) + 1 if len(same) > 1 else ''}-{self.dtype}"
-
-
-def groups() -> list[Group]:
-    """Every case in every dtype it is for: all its samples, and that with the most axes once more in every layout."""
-    made = []
-    for case in CASES:
-        for dtype in ("float32", "float64", *case.also):
-            plain = [Example(case, inputs, attrs, dtype, "plain") for inputs, attrs in case.samples]
-            inputs, attrs = case.samples[-1]
-            made.append(Group(case, dtype, (*plain, *[Example(case, inputs, attrs, dtype, layout) for layout in LAYOUTS[1:]])))
-    return made
-
-
-GROUPS = groups()

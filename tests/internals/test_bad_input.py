@@ -1,4 +1,4 @@
-"""Nonsense is refused by every public op: by the right kind of error, naming the op, what came and what was expected."""
+"""Every public op refuses nonsense: by the right kind of error, naming the op, what came and what was expected."""
 
 from __future__ import annotations
 
@@ -26,14 +26,18 @@ BROADCAST = [name for name, op in TABLE.items() if op.broadcasts and op.inputs =
 REDUCE = ["sum", "mean", "max", "min", "logsumexp", "any", "all", "prod", "argmax", "argmin"]
 
 WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
-    *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError, r"\(2, 3\) and \(4,\).*3 and 4") for name in BROADCAST],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError,
+        r"\(2, 3\) and \(4,\).*3 and 4") for name in BROADCAST],
     *[(name, lambda op=TABLE[name]: op(of(2), of(2, where="sim")), DeviceError, "cpu and sim:0") for name in BROADCAST],
     *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=2), ValueError, "axis 2 .* 2 dimensions") for name in REDUCE],
     *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=-3), ValueError, "axis -3 ") for name in REDUCE],
     *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=1.0), TypeError, r"float|1\.0") for name in REDUCE],
-    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 0)), ValueError, r"\(0, 0\) .*twice") for name in REDUCE[:-3]],
-    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 1)), TypeError, r"one integer, got \(0, 1\)") for name in REDUCE[-3:]],
-    *[(name, lambda op=TABLE[name]: op(of(0, 3), axis=0), ValueError, r"\(0, 3\)") for name in ("max", "min", "argmax", "argmin")],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 0)), ValueError,
+        r"\(0, 0\) .*twice") for name in REDUCE[:-3]],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=(0, 1)), TypeError,
+        r"one integer, got \(0, 1\)") for name in REDUCE[-3:]],
+    *[(name, lambda op=TABLE[name]: op(of(0, 3), axis=0), ValueError, r"\(0, 3\)") for name in ("max", "min",
+        "argmax", "argmin")],
     ("clip", lambda: ops.clip(of(2)), ValueError, "low nor high"),
     ("where", lambda: ops.where(of(2), of(2), of(2)), TypeError, "boolean, got float32"),
     ("where", lambda: ops.where(of(2, dtype=bool), of(3), of(2)), ValueError, "3 and 2|2 and 3"),
@@ -76,7 +80,8 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("stack", lambda: ops.stack([of(2), of(3)]), ValueError, r"\(2,\) and \(3,\)"),
     ("stack", lambda: ops.stack([]), ValueError, "at least one"),
     ("stack", lambda: ops.stack([of(2)], axis=3), ValueError, "axis 3 "),
-    ("matmul", lambda: ops.matmul(of(32, 784), of(256, 10)), ValueError, r"\(32, 784\) @ \(256, 10\): inner sizes 784 and 256"),
+    ("matmul", lambda: ops.matmul(of(32, 784), of(256, 10)), ValueError,
+        r"\(32, 784\) @ \(256, 10\): inner sizes 784 and 256"),
     ("matmul", lambda: ops.matmul(of(3), of(4)), ValueError, "3 and 4"),
     ("matmul", lambda: ops.matmul(of(), of(4)), ValueError, r"\(\) @ \(4,\).*0-d"),
     ("matmul", lambda: ops.matmul(of(2, 3, 4), of(5, 4, 3)), ValueError, r"\(2,\) and \(5,\)"),
@@ -89,7 +94,8 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(0, 3)), ValueError, "0 to 3.*0 to 2"),
     ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(-1, 0)), ValueError, "-1 to 0.*0 to 2"),
     ("cross_entropy", lambda: ops.cross_entropy(of(), Tensor(0)), ValueError, r"\(\)"),
-    ("cross_entropy", lambda: ops.cross_entropy(of(1, 3), ids(0), reduction="avg"), ValueError, "'avg' is not one of mean, sum, none"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(1, 3), ids(0), reduction="avg"), ValueError,
+        "'avg' is not one of mean, sum, none"),
     ("mse", lambda: ops.mse(of(3), of(3, 1)), ValueError, r"\(3,\) and \(3, 1\)"),
     ("mse", lambda: ops.mse(of(3), of(3), reduction="avg"), ValueError, "'avg'"),
     ("binary_cross_entropy", lambda: ops.binary_cross_entropy(of(3), of(1)), ValueError, r"\(3,\) .*\(1,\)"),
@@ -102,7 +108,9 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
 @pytest.mark.parametrize(
     ("name", "call", "error", "message"), WRONG, ids=[f"{case[0]}-{i}" for i, case in enumerate(WRONG)]
 )
-def test_wrong_shapes_axes_dtypes_devices(name: str, call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_wrong_shapes_axes_dtypes_devices(
+    name: str, call: Callable[[], Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error) as caught:
         call()
     said = str(caught.value)
@@ -140,11 +148,17 @@ def test_wrong_calls(name: str) -> None:
     op = TABLE[name]
     inputs = [[of(2)]] if op.variadic else [of(2)] * op.arity
     if not op.variadic:
-        with pytest.raises(TypeError, match=rf"^{name}: takes {op.arity} inputs \({', '.join(op.inputs)}\), got {op.arity - 1}"):
+        with pytest.raises(
+            TypeError, match=rf"^{name}: takes {op.arity} inputs \({', '.join(op.inputs)}\), got {op.arity - 1}"
+        ):
             op(*inputs[1:])
-    with pytest.raises(TypeError, match=rf"^{name}: takes at most {len(op.attrs)} attributes .*got {len(op.attrs) + 1}"):
+    with pytest.raises(
+        TypeError, match=rf"^{name}: takes at most {len(op.attrs)} attributes .*got {len(op.attrs) + 1}"
+    ):
         op(*inputs, *[0] * (len(op.attrs) + 1))
-    with pytest.raises(TypeError, match=rf"^{name}: unknown attribute colour; it takes {', '.join(op.attrs) or 'none'}"):
+    with pytest.raises(
+        TypeError, match=rf"^{name}: unknown attribute colour; it takes {', '.join(op.attrs) or 'none'}"
+    ):
         op(*inputs, **dict.fromkeys(required(name), 0), colour=1)
     for attr in required(name):
         with pytest.raises(TypeError, match=rf"^{name}: attribute .*{attr}.* is missing"):
@@ -173,7 +187,12 @@ def test_an_error_leaves_nothing_behind() -> None:
     x = Tensor(np.ones(3, np.float32), requires_grad=True)
     y = x * 2.0
     version = y.version
-    for attempt in (lambda: y + of(2), lambda: y.__iadd__(of(2)), lambda: y.__setitem__(0, of(2)), lambda: y.reshape(5)):
+    for attempt in (
+        lambda: y + of(2),
+        lambda: y.__iadd__(of(2)),
+        lambda: y.__setitem__(0, of(2)),
+        lambda: y.reshape(5),
+    ):
         with pytest.raises(ValueError, match=r"\(2,\)|3 entries"):
             attempt()
     assert y.version == version

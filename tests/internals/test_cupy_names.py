@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import GROUPS, Group
+from op_examples import GROUPS, Group
 
 from internals.ops import TABLE
 

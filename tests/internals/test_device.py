@@ -45,7 +45,9 @@ def test_names() -> None:
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:x", "sim:-1", "", "cpu:0", "sim:1:2"])
 def test_unknown_names(name: str) -> None:
-    with pytest.raises(DeviceError, match=rf"device: {re.escape(repr(name))} is not a device; there are 'cpu', 'cuda:0'"):
+    with pytest.raises(
+        DeviceError, match=rf"device: {re.escape(repr(name))} is not a device; there are 'cpu', 'cuda:0'"
+    ):
         device(name)
 
 
@@ -60,7 +62,9 @@ def test_arrays_of_no_device() -> None:
 
 
 @pytest.mark.skipif(cuda_is_available(), reason="there is a GPU here")
-@pytest.mark.parametrize("ask", [lambda: device("cuda"), lambda: Tensor([1.0], device="cuda:1"), lambda: Tensor([1.0]).to("cuda")])
+@pytest.mark.parametrize(
+    "ask", [lambda: device("cuda"), lambda: Tensor([1.0], device="cuda:1"), lambda: Tensor([1.0]).to("cuda")]
+)
 def test_cuda_without_a_gpu_is_one_clear_error(ask: Callable[[], Any]) -> None:
     with pytest.raises(DeviceError, match=r"device: cuda .*(pip install cupy-cuda12x|Use 'cpu', or 'sim:0')") as caught:
         ask()
@@ -87,7 +91,9 @@ def test_tensors_of_two_devices(operation: Callable[[Any, Any], Any], left: str,
         operation(x, y)
 
 
-@pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.matmul, operator.lt], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "operation", [operator.add, operator.mul, operator.matmul, operator.lt], ids=lambda f: f.__name__
+)
 def test_numpy_arrays_and_tensors_of_a_device(operation: Callable[[Any, Any], Any]) -> None:
     x = Tensor(random(3), device="sim:0")
     for left, right in ((x, random(3)), (random(3), x)):
@@ -95,7 +101,9 @@ def test_numpy_arrays_and_tensors_of_a_device(operation: Callable[[Any, Any], An
             operation(left, right)
 
 
-@pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.matmul, operator.lt], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "operation", [operator.add, operator.mul, operator.matmul, operator.lt], ids=lambda f: f.__name__
+)
 def test_bare_arrays_of_two_devices(operation: Callable[[Any, Any], Any], sim: Sim) -> None:
     x, other = sim.from_host(random(3)), device("sim:0").from_host(random(3))
     for left, right in ((x, random(3)), (random(3), x)):
@@ -135,7 +143,18 @@ def test_python_numbers_live_everywhere(sim: Sim) -> None:
 
 
 @pytest.mark.parametrize(
-    "read", [np.asarray, np.sum, float, int, bool, list, iter, lambda a: np.zeros(3, np.float32).__setitem__(0, a), lambda a: [1][a]]
+    "read",
+    [
+        np.asarray,
+        np.sum,
+        float,
+        int,
+        bool,
+        list,
+        iter,
+        lambda a: np.zeros(3, np.float32).__setitem__(0, a),
+        lambda a: [1][a],
+    ],
 )
 def test_the_host_cannot_read_device_memory(read: Callable[[Any], Any], sim: Sim) -> None:
     array = sim.from_host(random(1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 def mlp(*sizes: int, seed: int = 0) -> nn.Sequential:
     rng = np.random.default_rng(seed)
     parts: list[nn.Module] = []
-    for n, m in zip(sizes, sizes[1:], strict=False):
+    for n, m in itertools.pairwise(sizes):
         parts += [nn.Linear(n, m, rng=rng), nn.ReLU()]
     return nn.Sequential(*parts[:-1])
 
@@ -109,7 +111,9 @@ def test_repr_shows_the_parts() -> None:
     assert repr(mlp(3, 4, 2)) == "Sequential(Linear(3, 4, bias=True), ReLU(), Linear(4, 2, bias=True))"
 
 
-def train(model: nn.Module, x: np.ndarray, y: np.ndarray, *, epochs: int, lr: float, batch: int, where: str = "cpu") -> None:
+def train(
+    model: nn.Module, x: np.ndarray, y: np.ndarray, *, epochs: int, lr: float, batch: int, where: str = "cpu"
+) -> None:
     optimizer = SGD(model.parameters(), lr=lr, momentum=0.9)
     rng = np.random.default_rng(0)
     for _ in range(epochs):

@@ -22,7 +22,8 @@ from op_answers import (
     ours,
     to_host,
 )
-from op_cases import CASES, GROUPS, Example, Group
+from op_cases import CASES
+from op_examples import GROUPS, Example, Group
 
 from internals import Tensor
 from internals.autodiff import grad
@@ -81,9 +82,21 @@ def test_every_row_meets_the_edge_shapes() -> None:
     for example in [example for group in GROUPS for example in group.examples]:
         kinds = met[example.case.op]
         for shape in example.shapes:
-            kinds.add("0-d" if shape == () else "size 0" if 0 in shape else "size 1" if set(shape) == {1} else "several")
+            kinds.add(
+                "0-d" if shape == () else "size 0" if 0 in shape else "size 1" if set(shape) == {1} else "several"
+            )
         kinds.add(example.layout)
-    no_scalars = {"getitem", "concat", "matmul", "gather", "scatter_add", "softmax", "log_softmax", "products_of_others", "index_put"}
+    no_scalars = {
+        "getitem",
+        "concat",
+        "matmul",
+        "gather",
+        "scatter_add",
+        "softmax",
+        "log_softmax",
+        "products_of_others",
+        "index_put",
+    }
     for name, kinds in met.items():
         wanted = {"size 1", "several", "plain", "reversed", "transposed", "stretched", "0-d", "size 0"}
         wanted -= {"0-d"} if name in no_scalars else set()
@@ -260,7 +273,7 @@ FLAT = {"sign", "floor", "ceil", "round"}
 
 @pytest.mark.parametrize("group", DIFFERENTIABLE, ids=str)
 def test_second_order(group: Group) -> None:
-    """Finite differences of the first gradients are the gradients of the gradients, by the inputs and by the cotangent."""
+    """The gradients of the gradients are their finite differences, by the inputs and by the cotangent."""
     check_each(plain(group), check_second_order)
 
 

@@ -36,7 +36,9 @@ def test_sgd_as_torch_over_50_steps(momentum: float, dtype: str) -> None:
             value.backward()
             optimizer.step()
         for a, b_ in zip(mine, theirs, strict=True):
-            np.testing.assert_allclose(a.detach().numpy(), b_.detach().numpy(), rtol=relative, atol=relative, err_msg=f"step {step}")
+            np.testing.assert_allclose(
+                a.detach().numpy(), b_.detach().numpy(), rtol=relative, atol=relative, err_msg=f"step {step}"
+            )
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:

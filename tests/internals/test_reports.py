@@ -1,4 +1,4 @@
-"""What users of other frameworks reported as wrong, slow or surprising: each is a test of ours, named after the report."""
+"""What users of other frameworks reported as wrong, slow or surprising: a test of ours each, named after the report."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_gradients_of_broadcast_add(left: tuple[int, ...], right: tuple[int, ...
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3,))], ids=["v@v", "M@v", "v@M", "B@v"]
+    ("left", "right"),
+    [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3,))],
+    ids=["v@v", "M@v", "v@M", "B@v"],
 )
 def test_matmul_1d(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     (x, t), (y, u) = both(random(*left)), both(random(*right))
@@ -311,7 +313,7 @@ def test_cast_to_integers_cuts_the_tape() -> None:
 
 
 def test_tensor_assigned_into_an_ndarray() -> None:
-    """A tensor that needs a gradient is refused rather than silently cut off; a number of one goes in, as with torch."""
+    """A tensor that needs a gradient is refused, not silently cut off; a number of one goes in, as with torch."""
     array = np.zeros((2, 3), np.float32)
     array[0] = Tensor([1.0, 2.0, 3.0])
     array[1, 1] = Tensor(5.0)

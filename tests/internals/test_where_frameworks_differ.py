@@ -1,4 +1,4 @@
-"""Where torch and tensorflow differ from each other: that they still do, whom we follow, and that the op's doc says so."""
+"""Where torch and tensorflow differ from each other: that they still do, whom we follow, that the op's doc says so."""
 
 from __future__ import annotations
 
@@ -73,14 +73,17 @@ DIFFERENCES = [
     Difference("nothing", "max", "torch", (floats(),), "amax", "reduce_max"),
     Difference("axis of size 2", "squeeze", "tensorflow", (floats(1, 2),), lambda t, x: t.squeeze(x, 0),
                lambda f, x: f.squeeze(x, 0), lambda x: ops.squeeze(x, axis=0)),
-    Difference("out of range", "one_hot", "tensorflow", (integers(0, 5),), **ONE_HOT, ours=lambda i: ops.one_hot(i, size=2)),
+    Difference("out of range", "one_hot", "tensorflow", (integers(0, 5),), **ONE_HOT, ours=lambda i: ops.one_hot(i,
+        size=2)),
     Difference("1-D", "matmul", "torch", (floats(1, 2), floats(3, 4)), "matmul", "matmul"),
-    Difference("classes first or last", "cross_entropy", "torch", (np.full((2, 3, 2), 0.5, np.float32), integers([0, 1], [2, 0])),
+    Difference("classes first or last", "cross_entropy", "torch", (np.full((2, 3, 2), 0.5, np.float32), integers([0,
+        1], [2, 0])),
                "nn.functional.cross_entropy", "nn.sparse_softmax_cross_entropy_with_logits"),
 ]  # fmt: skip
 
 AGAINST_BOTH = [
-    Difference("every entry -inf", "logsumexp", "neither", (floats(-INF, -INF),), lambda t, x: t.logsumexp(x, 0), "reduce_logsumexp"),
+    Difference("every entry -inf", "logsumexp", "neither", (floats(-INF, -INF),), lambda t, x: t.logsumexp(x, 0),
+        "reduce_logsumexp"),
     Difference("shapes that broadcast", "mse", "neither", (floats(1, 2), floats([1], [3])), "nn.functional.mse_loss",
                lambda f, x, y: f.reduce_mean(f.math.squared_difference(x, y))),
     Difference("negative index", "gather", "neither", (floats(1, 2), integers(-1)), lambda t, x, i: t.gather(x, 0, i),
@@ -111,8 +114,7 @@ def ours(case: Difference) -> Any:
     try:
         out = (case.ours or TABLE[case.op])(*inputs)
     except (ValueError, TypeError, IndexError) as error:
-        assert str(error).startswith(case.op)
-        return REFUSED
+        return REFUSED if str(error).startswith(case.op) else repr(error)
     if not out.requires_grad:
         return plain(out.numpy(), [])
     start = Tensor(cotangent(out.shape, out.dtype))
@@ -159,7 +161,9 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("case", DIFFERENCES, ids=str)
 def test_we_follow_whom_the_table_says(case: Difference, tf: Any) -> None:
     answers = {"torch": by_torch(case), "tensorflow": by_tensorflow(tf, case)}
-    assert not same(answers["torch"], answers["tensorflow"]), "they agree now; the case and the op's doc are out of date"
+    assert not same(answers["torch"], answers["tensorflow"]), (
+        "they agree now; the case and the op's doc are out of date"
+    )
     agreeing = [name for name, answer in answers.items() if same(ours(case), answer)]
     assert agreeing == ([] if case.follows == "neither" else [case.follows]), (ours(case), answers)
 
