@@ -121,11 +121,13 @@ class TestInAKernel:
 
     def test_interrupting_the_cell_ends_the_work(self, warm_kernel):
         warm_kernel.run("import time\ndef accumulate(cotangents, node, value):\n    time.sleep(1.9)")
-        pid = warm_pid()
-        time.sleep(1)  # the child that was asked for nothing ends, and another waits in its place
+        pid, deadline = warm_pid(), time.monotonic() + 20
+        # The child that was asked for nothing ends, and another waits in its place.
+        while len(workers(pid)) != 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        [worker] = workers(pid)
         message = warm_kernel.client.execute('check("accumulate")', store_history=True)
-        time.sleep(1)  # by now a child is at work on it, and will be for some seconds
-        [worker] = psutil.Process(pid).children()
+        time.sleep(1)  # by now it is at work, and will be for some seconds
         inside = worker.children(recursive=True)
         warm_kernel.manager.interrupt_kernel()
         reply = warm_kernel.client.get_shell_msg(timeout=30)
@@ -170,6 +172,12 @@ class TestInAKernel:
             warm_kernel.client.execute('print(check("rules"))', store_history=True)
             assert "Wrong answer" in other.run('check("rules")').text
             assert "Right" in warm_kernel.run('check("rules")').text
+
+
+def workers(pid: int) -> list[psutil.Process]:
+    """The forks of the warm process; the oracles it started are its children too."""
+    name = psutil.Process(pid).cmdline()
+    return [child for child in psutil.Process(pid).children() if child.cmdline() == name]
 
 
 def warm_pid() -> int:
