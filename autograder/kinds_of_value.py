@@ -82,6 +82,8 @@ def constant_factor(e: Evidence) -> str | None:
     if abs(abs(factor) - 1) < 1e-3:
         return None
     word, reason = name_factor(factor, e)
+    if got.size == 1 and not word.removeprefix("1/").isdecimal():
+        return None  # between two numbers there is always some factor
     return f"{part(e)} is {word} times what it should be{reason}"
 
 

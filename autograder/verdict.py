@@ -130,9 +130,9 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     if isinstance(outcome, Died):
         return died(task, outcome, first)
     where = pattern([(one.case.inputs, one.passed) for one in tried]) if dead is None else []
-    many = f"{sum(not one.passed for one in tried)} of {len(tried)} cases" if len(tried) > 1 else "The case"
+    many = f"{sum(not one.passed for one in tried)} of {len(tried)} cases" if len(tried) > 1 else "It"
     if isinstance(outcome, Raised):
-        return raised(task, outcome, first, many if len(failing) > 1 else "It", where)
+        return raised(task, outcome, first, many, where)
     wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
     if task.judge is None:
         kinds = rank([evidence_of(key, task, one) for one in wrong], task.hints)

@@ -166,6 +166,19 @@ def test_the_factor_is_named(factor: float, word: str) -> None:
     assert ("batch size" in found[0].sentence) == (factor in (3, 1 / 3))
 
 
+def test_any_two_numbers_have_some_factor_between_them() -> None:
+    assert rank([evidence(lambda x: x, lambda x: 0.37 * x, {"x": np.array([1.7])})]) == []
+    assert rank([evidence(lambda x: x, lambda x: 2 * x, {"x": np.array([1.7])})])[0].name == "factor"
+
+
+def test_what_fits_few_cases_is_left_out() -> None:
+    # All are doubled; on one of them that looks like a shift by one place.
+    cases = [{"x": np.array([1.0, 2.0, 4.0])}, *({"x": RNG.normal(size=(3, 2))} for _ in range(4))]
+    assert [one.name for one in rank([evidence(lambda x: x, lambda x: 2 * x, inputs) for inputs in cases])] == [
+        "factor"
+    ]
+
+
 def test_hints_of_the_spec_are_appended() -> None:
     name, right, wrong, cases = MISTAKES["not summed"]
     (first, *_) = rank([evidence(right, wrong, inputs) for inputs in cases], {name: "Use one function for both."})

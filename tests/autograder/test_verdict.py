@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_lab import DOUBLE, ORACLES, PARTS, make_lab, task
+from small_lab import DOUBLE, ORACLES, make_lab, task
 
 from autograder import verdict
 from autograder.answerkey import AnswerKey
@@ -82,13 +82,24 @@ def test_a_large_failing_case_is_shrunk() -> None:
 
 
 def test_the_case_shown_is_one_the_first_sentence_is_about() -> None:
-    # On a case of one entry nothing can be said of an order; on most others it can.
-    result, _ = judged(parts_swapped, PARTS)
-    assert result.diagnosis[0].startswith("The results are right but in another order")
+    # A single entry that is off tells nothing; that the others run backwards can be seen.
+    result, _ = judged(lambda x: 2 * x[::-1] if x.ndim and x.size != 1 else 2 * x + 0.777)
+    assert "run backwards" in result.diagnosis[0]
+    assert result.counter_example is not None
+    assert result.counter_example.expected.count(",") >= 1, "a case of one entry would not show it"
 
 
-def parts_swapped(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.maximum(x, 0), np.minimum(x, 0)
+def test_a_smaller_case_goes_wrong_in_the_same_way() -> None:
+    def mixed(x: np.ndarray) -> np.ndarray:
+        if x.ndim == 2:
+            raise ValueError("two axes")
+        return 2 * x if x.ndim == 0 else 3 * x
+
+    far = task("double", DOUBLE.oracles["one"], edges=lambda rng: [{"x": rng.normal(size=(4, 4))}], examples=0)
+    result, _ = judged(mixed, far)
+    assert (result.verdict, result.message) == ("failed", "It raised ValueError: two axes")
+    assert result.counter_example is not None
+    assert result.counter_example.inputs.startswith("x = np.array([[")
 
 
 def raising(error: Exception) -> Callable[..., Any]:
