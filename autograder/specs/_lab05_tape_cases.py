@@ -381,6 +381,10 @@ def stale_strategy() -> Any:
                 events.append(["take", draw(st.integers(0, records - 1)), draw(st.booleans())])
             else:
                 events.append(["change", draw(which), numbers(rng, shape)])
+        if not records:
+            events.append(["record", f"{draw(st.sampled_from(OPS))}_{rng.integers(2, 90)}", [draw(which)]])
+        if events[-1][0] != "take":
+            events.append(["take", max(records - 1, 0), False])
         return {"tensors": [numbers(rng, shape) for _ in range(tensors)], "events": events}
 
     return cases()
