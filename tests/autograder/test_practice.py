@@ -128,7 +128,9 @@ class TestInAKernel:
         [worker] = workers(pid)
         message = warm_kernel.client.execute('check("accumulate")', store_history=True)
         time.sleep(1)  # by now it is at work, and will be for some seconds
-        inside = worker.children(recursive=True)
+        deadline = time.monotonic() + 5
+        while not (inside := worker.children(recursive=True)) and time.monotonic() < deadline:
+            time.sleep(0.05)
         warm_kernel.manager.interrupt_kernel()
         reply = warm_kernel.client.get_shell_msg(timeout=30)
         while reply["parent_header"].get("msg_id") != message:
