@@ -178,8 +178,10 @@ class DeZero:
 
 
 class Tinygrad:
-    """tinygrad on its CPU device, the step compiled by TinyJit. It computes when asked to, so `add` and a chain are "
-    "not one to one."""
+    """tinygrad on its CPU device, the step compiled by TinyJit.
+
+    It computes when asked to, so `add` and a chain are not one to one.
+    """
 
     name = "tinygrad"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from internals.autodiff.tape import grad
 from internals.device import device_of
-from internals.tensor import Tensor, no_grad
+from internals.tensor import Tensor
 
 
 class GradcheckError(AssertionError):
@@ -62,9 +62,11 @@ def gradcheck(
             for signed in (step, -step):
                 moved = host[i].copy()
                 moved[index] += signed
-                arguments = [Tensor(moved, device=x.device) if j == i else x for j, x in enumerate(inputs)]
-                with no_grad():
-                    ends.append(function(*arguments).to("cpu").numpy())
+                # Recorded like the first: the function may itself take gradients.
+                there = Tensor(moved, device=inputs[i].device, requires_grad=True)
+                ends.append(
+                    function(*[there if j == i else x for j, x in enumerate(inputs)]).to("cpu").detach().numpy()
+                )
             difference[index] = np.sum((ends[0] - ends[1]) / (2 * step) * cotangent)
         got = np.zeros(host[i].shape) if gradient is None else gradient.to("cpu").detach().numpy()
         error = np.abs(got - difference) - (absolute + relative * np.abs(difference))

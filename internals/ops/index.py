@@ -21,8 +21,7 @@ def _indexed_shape(name: str, shape: tuple[int, ...], key: Any) -> tuple[int, ..
 
 
 def _host_key(key: Any) -> Any:
-    """The key with arrays of other devices replaced by zeros of their shape: for shapes, only those matter (masks "
-    "aside)."""
+    """The key with arrays of other devices copied to the host."""
     if isinstance(key, tuple):
         return tuple(_host_key(part) for part in key)
     if isinstance(key, SimArray):
@@ -43,8 +42,7 @@ def describe_key(key: Any) -> str:
 
 
 def is_basic(key: Any) -> bool:
-    """Whether an index is made of integers, slices, None and Ellipsis only, so that it picks no entry twice and "
-    "gives a view."""
+    """Whether an index is of integers, slices, None and Ellipsis only: it gives a view and picks no entry twice."""
     return all(
         part is None or part is Ellipsis or (isinstance(part, int | np.integer | slice) and not isinstance(part, bool))
         for part in (key if isinstance(key, tuple) else (key,))

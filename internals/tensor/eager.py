@@ -84,38 +84,54 @@ def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exce
 
 
 def binary(op: Op, x: Any, y: Any) -> Tensor:
-    """`run_eagerly` for two inputs and no attributes; the first lines are the short way for two cpu tensors of one "
-    "dtype."""
-    if type(x) is Tensor and type(y) is Tensor:
-        a, b = x.data, y.data
-        if (
-            type(a) is np.ndarray
-            and type(b) is np.ndarray
-            and a.dtype is b.dtype
-            and a.dtype.kind == "f"
-            and op.vjp is not None
-        ):
-            try:
-                data = op.on_numpy(a, b)
-            except ValueError as error:
-                _explain(op, (x, y), {}, error)
-                raise
-            out = _new(Tensor)
-            out.data = data if type(data) is np.ndarray else np.asarray(data)
-            out._storage = out.node = None
-            left, right = x.node, y.node
-            if (left is not None or right is not None) and mode.recording:
-                if op.saves or left is None or right is None:
-                    record(op, (x, y), None, out)
-                else:
-                    node = _new(Node)
-                    node.op, node.attrs, node.order = op, None, next_order()
-                    node.shape, node.dtype = data.shape, data.dtype
-                    node.inputs = node.saved = (left, right)
-                    node.guards, node.out, node.retained = (), None, None
-                    out.node = node
-            return out
-    return op(as_operand(x, op.name), as_operand(y, op.name))
+    """`run_eagerly` for two inputs and no attributes, with a short way for floating cpu tensors and numbers."""
+    left = right = None
+    short = False
+    if type(x) is Tensor:
+        a, left = x.data, x.node
+        if type(y) is Tensor:
+            b, right = y.data, y.node
+            short = type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.dtype.kind == "f"
+        else:
+            b = y
+            short = type(y) in _NUMBERS and type(a) is np.ndarray and a.dtype.kind == "f"
+    elif type(x) in _NUMBERS:
+        a, b, right = x, y.data, y.node
+        short = type(b) is np.ndarray and b.dtype.kind == "f"
+    if not short:
+        return op(as_operand(x, op.name), as_operand(y, op.name))
+    try:
+        data = op.on_numpy(a, b)
+    except ValueError as error:
+        _explain(op, (x, y), {}, error)
+        raise
+    out = _new(Tensor)
+    out.data = data if type(data) is np.ndarray else np.asarray(data)
+    out._storage = out.node = None
+    if (left is not None or right is not None) and mode.recording and op.vjp is not None:
+        if op.saves:
+            record(op, (x, y), None, out)
+        else:
+            node = _new(Node)
+            node.op, node.attrs, node.order = op, None, next_order()
+            node.shape, node.dtype = data.shape, data.dtype
+            node.inputs = (left, right)
+            node.saved = (left or _described(x), right or _described(y))
+            node.guards, node.out, node.retained = (), None, None
+            out.node = node
+    return out
+
+
+_NUMBERS = frozenset((float, int))
+
+
+def _described(value: Any) -> Any:
+    """What a rule may ask of an input that it neither reads nor differentiates by."""
+    if type(value) is not Tensor:
+        return value
+    spec = _new(Spec)
+    spec.shape, spec.dtype = value.data.shape, value.data.dtype
+    return spec
 
 
 def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: Tensor) -> None:
@@ -134,7 +150,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
             guards.append((storage, storage.version, keep))
             saved.append(value)
         else:
-            saved.append(edge or (Spec(value.data.shape, value.data.dtype) if type(value) is Tensor else value))
+            saved.append(edge or _described(value))
     node.saved = tuple(saved)
     node.out = None
     if keeps_out:
