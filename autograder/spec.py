@@ -126,7 +126,7 @@ class Lab:
 
     @cached_property
     def version(self) -> str:
-        """A digest of the spec, the files beside it that bear its name, and its driver: same version, same questions."""
+        """A digest of the spec, files beside it that bear its name, and its driver: same digest, same questions."""
         digest = hashlib.sha256()
         for kind in ("specs", "drivers"):
             for path in sorted((SPECS.parent / kind).glob(f"*{self.name}*.py")):
