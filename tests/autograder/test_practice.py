@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import statistics
@@ -178,8 +179,12 @@ class TestInAKernel:
 
 def workers(pid: int) -> list[psutil.Process]:
     """The forks of the warm process; the oracles it started are its children too."""
-    name = psutil.Process(pid).cmdline()
-    return [child for child in psutil.Process(pid).children() if child.cmdline() == name]
+    command, found = psutil.Process(pid).cmdline(), []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended meanwhile, and not waited for yet
+            if child.cmdline() == command:
+                found.append(child)
+    return found
 
 
 def warm_pid() -> int:
