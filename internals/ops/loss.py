@@ -8,7 +8,7 @@ import numpy as np
 
 from internals.ops.elementwise import exp, sigmoid
 from internals.ops.index import one_hot
-from internals.ops.reduce import share, sum
+from internals.ops.reduce import share, sum, wide
 from internals.ops.shape import expand_dims, moveaxis, reshape
 from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axis
 from internals.ops.table import row
@@ -30,13 +30,13 @@ def _shifted(xp: Any, x: Any, axis: int) -> Any:
 
 
 def _softmax(xp: Any, x: Any, axis: int) -> Any:
-    e = xp.exp(_shifted(xp, x, axis))
-    return e / xp.sum(e, axis=axis, keepdims=True)
+    e = xp.exp(_shifted(xp, wide(x), axis))
+    return (e / xp.sum(e, axis=axis, keepdims=True)).astype(x.dtype, copy=False)
 
 
 def _log_softmax(xp: Any, x: Any, axis: int) -> Any:
-    shifted = _shifted(xp, x, axis)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
+    shifted = _shifted(xp, wide(x), axis)
+    return (shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))).astype(x.dtype, copy=False)
 
 
 softmax = row(

@@ -49,6 +49,11 @@ def accumulator(dtype: np.dtype) -> np.dtype:
     return DEFAULT_FLOAT if dtype.itemsize < 4 else dtype
 
 
+def wide(x: Any) -> Any:
+    """`x` in the dtype in which sums over it are held."""
+    return x.astype(accumulator(x.dtype), copy=False)
+
+
 def _axis(axis: Axis) -> Any:
     return tuple(axis) if isinstance(axis, list) else axis
 
@@ -202,10 +207,12 @@ prod = row(
 
 
 def _logsumexp(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    dtype, x = x.dtype, wide(x)
     top = xp.max(x, axis=_axis(axis), keepdims=True) if x.size else xp.zeros(kept(x.shape, axis), x.dtype)
     # Where all entries are -inf, or one is inf, the shift would be infinite, and inf - inf is NaN.
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
     total = xp.log(xp.sum(xp.exp(x - top), axis=_axis(axis), keepdims=True)) + top
+    total = total.astype(dtype, copy=False)
     return (
         total
         if keepdims
