@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from op_examples import Example
 
 from internals import Tensor, no_grad, ops
@@ -81,8 +82,6 @@ def ours(example: Example, where: str, *, create_graph: bool = False) -> Answer:
 
 
 def by_torch(example: Example) -> Answer:
-    import torch
-
     inputs = [torch.tensor(array) for array in example.inputs()]
     wrt = [inputs[i] for i in example.wrt()]
     for x in wrt:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from op_answers import (
     Answer,
     assert_close,
@@ -143,8 +144,6 @@ NUMBERS = [case for case in CASES if len(TABLE[case.op].inputs) == 2 and TABLE[c
 @pytest.mark.parametrize("op", sorted({case.op for case in NUMBERS} - {"logical_and", "logical_or"}))
 def test_a_python_number_on_either_side(op: str, number: float, dtype: str, where: str) -> None:
     """It takes the tensor's dtype, and the gradient is the same recorded or not."""
-    import torch
-
     if dtype == "float16" and number is True and op == "pow":
         pytest.skip("torch has no power of a boolean number")
     values = np.array([0.5, 1.5, 2.5], dtype)

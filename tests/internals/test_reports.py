@@ -175,6 +175,22 @@ def test_float16_of_70_000_ones(name: str) -> None:
     np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy"])
+def test_float16_softmax_of_70_000(name: str) -> None:
+    """The sum of exponentials is past float16's largest number, what is made of it is not."""
+    x, t = both(np.linspace(-1, 1, 70_000), np.float16)
+    if name == "cross_entropy":
+        out, want = ops.cross_entropy(x, Tensor(3)), torch.nn.functional.cross_entropy(t, torch.tensor(3))
+    else:
+        out, want = getattr(ops, name)(x, axis=0), getattr(torch, name)(t, 0)
+    assert out.dtype == np.float16
+    np.testing.assert_allclose(out.detach().numpy(), want.detach().numpy(), rtol=2e-3, atol=1e-7)
+    cotangent = np.asarray(random(*out.shape)).astype(np.float16)
+    out.backward(Tensor(cotangent))
+    want.backward(torch.tensor(cotangent))
+    np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=4e-3, atol=5e-5)  # g - p * sum(g) cancels
+
+
 def test_float16_sum_that_fits() -> None:
     """30,000 ones of float16 add up to 30,000; adding one by one in float16 stops at 2048."""
     assert ops.sum(Tensor(np.ones(30_000, np.float16))).item() == 30_000

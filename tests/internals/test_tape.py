@@ -257,6 +257,16 @@ def test_gradients_own_their_memory(program: Callable[[Tensor, Tensor], Tensor],
     np.testing.assert_array_equal(gradients[1].numpy(), before)
 
 
+def test_a_retained_gradient_owns_its_memory() -> None:
+    x, y = leaf(3, seed=1), leaf(3, seed=2)
+    z = x + y
+    z.retain_grad()
+    start = Tensor(random(3))
+    (z + 0.0).backward(start)
+    held = [x.grad, y.grad, z.grad, start]
+    assert not any(np.shares_memory(a.data, b.data) for i, a in enumerate(held) for b in held[:i])
+
+
 def test_backward_of_a_leaf_itself() -> None:
     x, start = leaf(3), Tensor(random(3, seed=4))
     x.backward(start)
