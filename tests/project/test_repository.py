@@ -13,13 +13,18 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("internals", "autograder", "classroom")
-TRACKED = [
-    ROOT / name
-    for name in subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    if (ROOT / name).is_file()
-]
+
+
+def source_files() -> list[Path]:
+    """What git tracks; in a copy without git, everything that is not built."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return [ROOT / name for name in done.stdout.split("\0") if (ROOT / name).is_file()]
+    built = re.compile(r"(^|/)(\.venv|\.run|\.\w+_cache|__pycache__|node_modules|_build|mathjax)(/|$)")
+    return [path for path in ROOT.rglob("*") if path.is_file() and not built.search(str(path.relative_to(ROOT)))]
+
+
+TRACKED = sorted(source_files())
 PYTHON = [path for path in TRACKED if path.suffix == ".py"]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
