@@ -144,9 +144,9 @@ tanh = unary(
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
-    # exp of what is not positive can't overflow, and dividing it keeps the digits of a result near 0.
-    e = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, 1, e) / (1 + e)
+    # Half a tanh would not overflow, but lose the digits of a result near 0; 1 / infinity is the 0 that is wanted.
+    with np.errstate(over="ignore"):
+        return 1 / (1 + xp.exp(-x))
 
 
 sigmoid = unary(
