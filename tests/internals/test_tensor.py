@@ -298,6 +298,19 @@ def test_no_grad_as_a_decorator_that_recurses() -> None:
     assert is_recording()
 
 
+def test_no_grad_as_a_decorator_that_recurses_at_once() -> None:
+    """Each call remembers for itself what was set before it."""
+
+    @no_grad()
+    def down(n: int) -> None:
+        if n:
+            down(n - 1)
+        assert not is_recording()
+
+    down(3)
+    assert is_recording()
+
+
 def test_no_grad_is_per_thread() -> None:
     inside, checked = threading.Event(), threading.Event()
     found: list[bool] = []
