@@ -36,6 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--idle", type=float, default=900.0, help="seconds without a request after which it ends")
     parser.add_argument("--file", default="", help="the notebook for which it was started")
     options = parser.parse_args(arguments)
+    # A sandbox's mount points must be passable to the user it runs as, whatever the learner's umask is;
+    # what is private (socket, log, gradebook) is given its mode by name.
+    os.umask(0o022)
     stamp = warm.code_stamp()
     path = warm.socket_path()
     path.unlink(missing_ok=True)

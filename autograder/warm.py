@@ -73,7 +73,7 @@ def start() -> bool:
     """
     home = runtime.directory()
     # The child inherits the lock and holds it while it lives, so two starters can't start two.
-    with open(home / "practice.lock", "a+b") as lock, open(log_path(), "ab") as log:
+    with open(home / "practice.lock", "a+b") as lock, open(log_path(), "ab", opener=_private) as log:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -103,6 +103,10 @@ def _reap() -> None:
     for process in list(_started):
         if process.poll() is not None:
             _started.remove(process)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def connect(tell: Callable[[str], None] | None = None) -> socket.socket:

@@ -169,6 +169,16 @@ class TestInAKernel:
         finally:
             os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
+    def test_strict_umask_of_the_learner_does_no_harm(self, warm_kernel):
+        """Many shared machines set 077: the sandbox must still read its mounts, and nothing becomes public."""
+        warm.stop()
+        warm_kernel.run("import os\nbefore = os.umask(0o077)")
+        warm_kernel.run(RULES)
+        assert "Right" in warm_kernel.run('check("rules")').text
+        warm_kernel.run("os.umask(before)")
+        for path in (warm.socket_path(), warm.log_path()):
+            assert path.stat().st_mode & 0o077 == 0
+
     def test_two_kernels_check_at_once(self, warm_kernel, file):
         with Kernel(file) as other:
             for cell in [*IMPORTS, WRONG_RULES]:
