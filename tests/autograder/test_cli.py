@@ -21,6 +21,10 @@ needs_sandbox = pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on th
 ROOT = Path(cli.__file__).parents[1]
 
 
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""With buffers, as usual: what could not be written is then tried once more as the interpreter ends."""
+
+
 def typed(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, in a process of its own."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
@@ -119,7 +123,7 @@ def test_many_files_get_a_line_each_and_the_worst_exit_code(lab: Path, capsys: p
     assert lines[1].startswith("10/20")
     assert lines[1].endswith("double: wrong")
     assert "c.ipynb" in one_error_line(err)
-    assert cli.run(["grade", *map(str, files[:2])]) == 1
+    assert cli.run(["grade", *map(str, files[1::-1])]) == 1, "the worst, not the last"
 
 
 @needs_sandbox
@@ -315,6 +319,7 @@ def test_output_to_a_full_disk(arguments: list[str]) -> None:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            env=BUFFERED,
             timeout=60,
             check=False,
         )
@@ -333,6 +338,7 @@ def test_a_reader_that_went_away(arguments: list[str]) -> None:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            env=BUFFERED,
             timeout=60,
             check=False,
         )
