@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -137,8 +137,6 @@ def test_what_is_no_array_at_all(name: str, thing: Any, beside: str) -> None:
 
 
 def required(name: str) -> list[str]:
-    import inspect
-
     return [attr for attr, default in TABLE[name].attrs.items() if default is inspect.Parameter.empty]
 
 
@@ -171,8 +169,7 @@ def test_every_row_that_can_be_given_a_wrong_shape_is() -> None:
     assert set(TABLE) - free - {case[0] for case in WRONG} == {"transfer"}
 
 
-@pytest.mark.parametrize("pair", itertools.permutations([None, 1.0], 2), ids=str)
-def test_operators_with_none(pair: tuple[Any, Any]) -> None:
+def test_operators_with_none() -> None:
     x = of(2)
     assert (x == None) is False  # noqa: E711 - that is what is tested
     assert (x != None) is True  # noqa: E711

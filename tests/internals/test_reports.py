@@ -163,6 +163,7 @@ def test_ties_in_max() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), t.grad.numpy())
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and of infinities
 @pytest.mark.parametrize("name", ["sum", "max", "mean"])
 def test_float16_of_70_000_ones(name: str) -> None:
     """The sum is past float16's largest number, the maximum and the mean are 1: what torch says, not 2048."""
@@ -222,6 +223,7 @@ def test_python_scalars_keep_float32(operation: Callable[[Tensor], Tensor], dtyp
     assert x.grad.dtype == dtype
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and of infinities
 @pytest.mark.parametrize(("base", "exponent"), [(0, 0), (0, 2), (-2, 3)], ids=["0**0", "0**2", "(-2)**3"])
 @pytest.mark.parametrize("scalar", [False, True], ids=["tensor", "number"])
 def test_pow(base: float, exponent: float, scalar: bool) -> None:
@@ -275,6 +277,7 @@ LOGITS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and of infinities
 @pytest.mark.parametrize("logits", LOGITS.values(), ids=LOGITS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "cross_entropy", "binary_cross_entropy"])
@@ -299,6 +302,7 @@ def test_extreme_logits(name: str, dtype: Any, logits: list[float]) -> None:
         np.testing.assert_allclose(mine.numpy()[defined], theirs.numpy()[defined], rtol=1e-5, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and of infinities
 def test_a_fully_masked_row_does_no_harm_to_logsumexp() -> None:
     x = leaf([[-INF, -INF], [1.0, 2.0]])
     out = ops.logsumexp(x, axis=1)

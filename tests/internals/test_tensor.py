@@ -60,7 +60,7 @@ def test_what_it_cannot_be_made_from(data: Any, message: str) -> None:
 # Dtypes
 
 
-@pytest.mark.parametrize(("left", "right"), itertools.product(DTYPES, DTYPES))
+@pytest.mark.parametrize(("left", "right"), list(itertools.product(DTYPES, DTYPES)))
 def test_promotion_of_pairs(left: str, right: str) -> None:
     """Every pair of dtypes meets in the dtype torch gives."""
     x, y = np.ones(2, left), np.ones(2, right)
@@ -69,7 +69,7 @@ def test_promotion_of_pairs(left: str, right: str) -> None:
         assert getattr(ops, name)(Tensor(x), Tensor(y)).dtype == want.numpy().dtype, name
 
 
-@pytest.mark.parametrize(("dtype", "number"), itertools.product(DTYPES, [True, 2, 2.5]))
+@pytest.mark.parametrize(("dtype", "number"), list(itertools.product(DTYPES, [True, 2, 2.5])))
 def test_promotion_with_python_numbers(dtype: str, number: float) -> None:
     x = np.ones(2, dtype)
     for function in (operator.add, operator.mul, operator.truediv):
