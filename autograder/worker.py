@@ -127,6 +127,8 @@ def _reset() -> None:
     sys.settrace(None)
     sys.setprofile(None)
     gc.callbacks.clear()
+    for descriptor in (REQUESTS, REPLIES):
+        os.set_blocking(descriptor, True)  # one that is closed ends this process here, in the task that closed it
     if sys.getrecursionlimit() < RECURSION:
         sys.setrecursionlimit(RECURSION)
 
