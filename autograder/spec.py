@@ -68,6 +68,10 @@ class Task:
         How many random cases are drawn beside the edges.
     limit : float
         Seconds one call may take.
+    show : callable or None, ``show(answer) -> str``
+        An answer, the oracle's or the learner's, in the words of the lab, where a driver had to put it together.
+        It is given whatever came out of the sandbox, and may raise on what it does not know. Where it is given, a
+        case is shown by its replay alone.
     hints : mapping of str to str
         Diagnosis name to one more sentence, specific to this task.
     """
@@ -85,6 +89,7 @@ class Task:
     tolerance: Tolerance | None = None
     examples: int = 25
     limit: float = 2.0
+    show: Callable[[Any], str] | None = None
     hints: Mapping[str, str] = field(default_factory=dict)
 
 

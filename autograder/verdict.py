@@ -145,8 +145,7 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     lead = f"{many} come out wrong. In the smallest: " if len(tried) > 1 else "It comes out wrong: "
     message = lead + first.faults[0]
     result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, words)
-    assert isinstance(first.outcome, Answer)
-    result.counter_example = counter_example(task, first, literal(first.outcome.value))
+    result.counter_example = counter_example(task, first)
     return result
 
 
@@ -200,11 +199,27 @@ def smaller_case(runner: Calls, key: AnswerKey, task: Task, first: Tried) -> Tri
     return best if smaller else None
 
 
-def counter_example(task: Task, one: Tried, got: str) -> CounterExample:
+def counter_example(task: Task, one: Tried, came: str = "") -> CounterExample:
+    """The case as the learner sees it; `came` says what came where that is no answer."""
     inputs = one.case.inputs
+    if not came:
+        assert isinstance(one.outcome, Answer)
+        came = shown(task, one.outcome.value)
     # Long inputs are made by the replay's own lines where the spec knows a shorter way; here they are only named.
-    shown = assignments(inputs)
-    return CounterExample(shown, literal(one.case.want), got[:CHARACTERS], task.call(**inputs), list(task.oracles))
+    before = "" if task.show else assignments(inputs)
+    return CounterExample(
+        before, shown(task, one.case.want), came[:CHARACTERS], task.call(**inputs), list(task.oracles)
+    )
+
+
+def shown(task: Task, answer: Any) -> str:
+    """An answer in the words of the task, or as source where it has none for it."""
+    if task.show is None:
+        return literal(answer)
+    try:
+        return task.show(answer)[:CHARACTERS]
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return literal(answer)  # what came from the sandbox may have any form
 
 
 def missing(task: Task, outcome: Missing) -> TaskResult:

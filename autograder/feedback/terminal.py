@@ -46,6 +46,8 @@ def _example(task: TaskResult, example: CounterExample) -> list[RenderableType]:
     grid.add_column(overflow="fold")
     if example.inputs:
         grid.add_row("inputs", plain(example.inputs))
+    if example.replay:
+        grid.add_row("run this", _code(example.replay))
     if example.expected:
         grid.add_row("expected", plain(example.expected))
     if example.got:
@@ -56,11 +58,6 @@ def _example(task: TaskResult, example: CounterExample) -> list[RenderableType]:
     ]
     if oracles := words.oracles(task):
         parts.append(plain(f"  The expected answer is from {oracles}.", "dim"))
-    if example.replay:
-        parts += [
-            plain("To see it yourself, run this in a new cell:", "bold"),
-            Padding(_code(example.replay), (0, 0, 0, 2)),
-        ]
     return parts
 
 

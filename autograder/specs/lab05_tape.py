@@ -11,6 +11,7 @@ from autograder.spec import Lab, Task
 from autograder.specs import _lab05_tape_cases as cases
 from autograder.specs import _lab05_tape_judges as judges
 from autograder.specs import _lab05_tape_oracles as oracles
+from autograder.specs import _lab05_tape_show as show
 from autograder.specs._source import source
 
 # --- replays: source that shows a case in the learner's own notebook ---------------------------------
@@ -109,6 +110,7 @@ RULES = Task(
     names=("mul_rule", "matmul_rule"),
     driver="rules",
     call=replay_rules,
+    show=show.rules,
     strategy=cases.rules_strategy,
     edges=cases.rules_edges,
     oracles={"torch": oracles.rules_torch, "tensorflow": oracles.rules_tensorflow, "numpy": oracles.rules_differences},
@@ -140,6 +142,7 @@ ORDER = Task(
     names=("topological_order",),
     driver="order",
     call=replay_order,
+    show=show.order,
     strategy=cases.order_strategy,
     edges=cases.order_edges,
     oracles={"torch": oracles.order_torch, "tensorflow": oracles.order_tensorflow, "numpy": oracles.order_reach},
@@ -162,6 +165,7 @@ ACCUMULATE = Task(
     names=("accumulate",),
     driver="accumulate",
     call=replay_accumulate,
+    show=show.accumulate,
     strategy=cases.accumulate_strategy,
     edges=cases.accumulate_edges,
     oracles={
@@ -185,6 +189,7 @@ BACKWARD = Task(
     names=("backward",),
     driver="backward",
     call=replay_backward,
+    show=show.backward,
     strategy=cases.backward_strategy,
     edges=cases.backward_edges,
     oracles={
@@ -214,6 +219,7 @@ STALE = Task(
     names=("Saved", "StaleTape"),
     driver="stale",
     call=replay_stale,
+    show=show.stale,
     strategy=cases.stale_strategy,
     edges=cases.stale_edges,
     # TensorFlow has no such failure to ask about: reading a variable copies it.
