@@ -227,11 +227,15 @@ def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
 
 
 def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
-    """An input of an op: a Tensor, or a Python number as it is. NumPy arrays become tensors of the cpu."""
+    """An input of an op: a Tensor, or a Python number as it is.
+
+    NumPy arrays become tensors of the cpu. NumPy's scalars count as numbers, as in PyTorch: 1 / np.sqrt(d) is a
+    float64, and would widen whatever it scales.
+    """
     if type(value) is Tensor or type(value) in (int, float, bool):
         return value
-    if isinstance(value, np.bool_ | np.integer | np.floating) and value.ndim == 0:
-        return wrap(np.asarray(value))
+    if isinstance(value, np.bool_ | np.integer | np.floating):
+        return value.item()
     if is_array(value):
         return wrap(value)
     if isinstance(value, bool | int | float):

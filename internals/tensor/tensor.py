@@ -247,6 +247,14 @@ class Tensor:
         """A copy with memory of its own; differentiable."""
         return ops.clone(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self.node, Node):
+            raise RuntimeError(
+                f"copy: this tensor was made by {self.node.op.name}, and its history can't be copied or pickled with "
+                "it. Use clone() for a differentiable copy, or detach() first."
+            )
+        return _rebuilt, (device_of(self.data).to_host(self.data), self.device.name, self.requires_grad, self.grad)
+
     def __len__(self) -> int:
         if self.ndim == 0:
             raise TypeError("len: a 0-d tensor has no length.")
@@ -472,6 +480,14 @@ class Tensor:
 
 
 _ADD, _SUB, _MUL = ops.add, ops.sub, ops.mul
+
+
+def _rebuilt(array: np.ndarray, name: str, requires_grad: bool, grad: Tensor | None) -> Tensor:
+    """A leaf from its copy or pickle; memory is not shared with the original."""
+    tensor = Tensor(array, device=name, requires_grad=requires_grad)
+    if grad is not None:
+        tensor.grad = Tensor(grad)
+    return tensor
 
 
 def _unpacked(sizes: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import operator
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -359,3 +361,41 @@ def test_grad_can_only_be_set_to_what_fits() -> None:
         x.grad = Tensor(random(3))
     with pytest.raises(RuntimeError, match="leaf"):
         Tensor(1.0).grad = Tensor(1.0)
+
+
+@pytest.mark.parametrize(
+    "scalar", [np.float64(2), np.float32(2), np.int64(2), np.bool_(True)], ids=lambda s: s.dtype.name
+)
+@pytest.mark.parametrize("op", [operator.mul, operator.add, operator.truediv])
+def test_numpy_scalars_count_as_numbers(scalar: Any, op: Any) -> None:
+    values = [1.5, -2.0]
+    for ours, theirs in (
+        (op(Tensor(values), scalar), op(torch.tensor(values), scalar.item())),
+        (op(scalar, Tensor(values)), op(scalar.item(), torch.tensor(values))),
+    ):
+        assert ours.dtype == np.float32
+        np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, copy.copy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("where", ["cpu", "sim:0"])
+def test_leaves_are_copied_with_what_they_hold(duplicate: Any, where: str) -> None:
+    x = Tensor([1.0, 2.0], device=where, requires_grad=True)
+    _view = x.detach()
+    (x * x).sum().backward()
+    y = duplicate(x)
+    assert (y.requires_grad, y.is_leaf, y.device, y.tolist()) == (True, True, x.device, [1.0, 2.0])
+    assert y.grad.tolist() == [2.0, 4.0]
+    with no_grad():
+        y += 1
+        y.grad += 1
+    assert (x.tolist(), x.grad.tolist()) == ([1.0, 2.0], [2.0, 4.0])
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickle.dumps])
+def test_history_is_not_copied(duplicate: Any) -> None:
+    x = Tensor(1.0, requires_grad=True)
+    for _ in range(5000):
+        x = x + 1
+    with pytest.raises(RuntimeError, match="made by add"):
+        duplicate(x)
