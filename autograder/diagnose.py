@@ -69,6 +69,7 @@ KINDS: dict[str, Callable[[Evidence], str | None]] = {
     "order": kinds_of_form.other_order,
     "count": kinds_of_form.wrong_count,
     "swapped": kinds_of_form.swapped_results,
+    "of_another": kinds_of_form.result_of_another,
     "scalar": kinds_of_form.python_scalar,
     "dtype": kinds_of_form.wrong_dtype,
     "not_finite": kinds_of_value.not_finite,

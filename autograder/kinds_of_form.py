@@ -10,7 +10,7 @@ import itertools
 import numpy as np
 
 from autograder.compare import compare, describe
-from autograder.evidence import Evidence, part, summed_to, within
+from autograder.evidence import Evidence, is_numeric, part, summed_to, within
 
 
 def capital(text: str) -> str:
@@ -115,6 +115,19 @@ def swapped_results(e: Evidence) -> str | None:
                 "The results are right but in another order: each belongs to the input at its own place (first "
                 "dx, then dy)."
             )
+    return None
+
+
+def result_of_another(e: Evidence) -> str | None:
+    """One of several results is what another should be: a rule written twice for one input."""
+    if not (isinstance(e.want, (list, tuple)) and isinstance(e.got, (list, tuple)) and len(e.want) == len(e.got)):
+        return None
+    for place, (got, want) in enumerate(zip(e.got, e.want, strict=True)):
+        if not (is_numeric(got) and is_numeric(want)) or e.close(got, want):
+            continue
+        for other, theirs in enumerate(e.want):
+            if other != place and is_numeric(theirs) and np.any(np.asarray(theirs)) and e.close(got, theirs):
+                return f"result[{place}] is what result[{other}] should be: each input has a rule of its own."
     return None
 
 

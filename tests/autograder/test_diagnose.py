@@ -72,6 +72,7 @@ MISTAKES: dict[str, Wrong] = {
         [{"x": RNG.normal(size=(3, 4))}],
     ),
     "swapped": ("swapped", mul, lambda g, x, y: mul(g, x, y)[::-1], PLAIN),
+    "one rule twice": ("of_another", mul, lambda g, x, y: (mul(g, x, y)[0],) * 2, PLAIN),
     "cotangent ignored": ("cotangent_ignored", mul, lambda g, x, y: mul(np.ones_like(g), x, y), PLAIN + STRETCHED),
     "nothing flows": ("cotangent_ignored", mul, lambda g, x, y: mul(np.zeros_like(g), x, y), PLAIN + STRETCHED),
     "cotangent returned": ("cotangent_unchanged", mul, lambda g, x, y: (g, g), PLAIN),
