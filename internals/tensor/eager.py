@@ -6,7 +6,6 @@ asked.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
     out.data = np.asarray(data) if isinstance(data, np.generic) else data
     out.node = out._storage = None
     if op.view and _is_view(out.data, arrays[0]):
-        share_storage(inputs[0], out)
+        inputs[0].storage.share(inputs[0], out)
     if differentiable and mode.recording and op.vjp is not None and out.data.dtype.kind not in "biu":
         for position, value in enumerate(inputs):
             if type(value) is Tensor and value.node is not None and op.has_rule(position):
@@ -171,8 +170,7 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
                 f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be "
                 "lost. Use no_grad() for an update, or an operation that makes a new tensor."
             )
-        sharing = [other_view() for other_view in target._storage.tensors] if target._storage else []
-        if any(one is not None and one is not target for one in sharing):
+        if target._storage is not None and target._storage.is_shared(target):
             raise RuntimeError(
                 f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through "
                 "it. Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
@@ -182,8 +180,7 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
         raise RuntimeError(
             f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first."
         )
-    if not (mode.recording and differentiable) and isinstance(op.on_numpy, np.ufunc) and _same_kind(array, other):
-        op.on_numpy(array, other.data if type(other) is Tensor else other, out=array)
+    if not (mode.recording and differentiable) and _written_at_once(op, array, other, attrs):
         target.storage.version += 1
         return target
     # The tape must see the value from before the write; a copy is needed only where the rule will read it.
@@ -208,17 +205,21 @@ def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
     return target
 
 
-def _same_kind(array: Array, other: Any) -> bool:
-    """Whether NumPy can compute `array op other` straight into `array`."""
-    if type(array) is not np.ndarray or array.dtype.kind != "f":
+def _written_at_once(op: Op, array: Array, other: Any, attrs: dict[str, Any]) -> bool:
+    """Write the result straight into `array` where no copy is needed for that; whether it was."""
+    operand = other.data if type(other) is Tensor else other
+    same = operand.dtype == array.dtype if type(other) is Tensor else type(other) is float
+    if type(array) is not np.ndarray or array.dtype.kind != "f" or not same or isinstance(operand, SimArray):
         return False
-    if type(other) is Tensor:
-        return (
-            type(other.data) is np.ndarray
-            and other.data.dtype == array.dtype
-            and (other.shape == array.shape or other.ndim == 0)
-        )
-    return type(other) in (int, float)
+    if op is ops.index_put:
+        op.infer_from((array, operand), attrs)
+        array[attrs["key"]] = operand
+        return True
+    fits = type(other) is float or operand.shape == array.shape or operand.ndim == 0
+    if fits and isinstance(op.on_numpy, np.ufunc):
+        op.on_numpy(array, operand, out=array)
+        return True
+    return False
 
 
 def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
@@ -257,16 +258,8 @@ def wrap(array: Array) -> Tensor:
 def alias(x: Tensor) -> Tensor:
     """Another Tensor on the memory of `x`, cut off from the tape."""
     out = wrap(x.data)
-    share_storage(x, out)
+    x.storage.share(x, out)
     return out
-
-
-def share_storage(x: Tensor, view: Tensor) -> None:
-    storage = view._storage = x.storage
-    storage.tensors = [ref for ref in storage.tensors if ref() is not None]
-    if not any(ref() is x for ref in storage.tensors):
-        storage.tensors.append(weakref.ref(x))
-    storage.tensors.append(weakref.ref(view))
 
 
 def _is_view(result: Array, source: Array) -> bool:
