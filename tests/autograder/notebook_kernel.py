@@ -105,7 +105,8 @@ def write_notebook(path: Path, *cells: str, lab: str = "lab05_tape", tags: dict[
     document = {
         "nbformat": 4,
         "nbformat_minor": 5,
-        "metadata": {"autograder": {"lab": lab, "version": 1}} if lab else {},
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        | ({"autograder": {"lab": lab, "version": 1}} if lab else {}),
         "cells": [
             {
                 "cell_type": "code",

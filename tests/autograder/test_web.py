@@ -5,23 +5,18 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from classroom_samples import RIGHT, WRONG, report
+from jupyter_process import TOKEN, running
 
 from autograder.feedback import html
 from autograder.gradebook import open_gradebook
 from autograder.web import views
 
-ROOT = Path(__file__).parents[2]
-TOKEN = "test-token"
 ME = "ada"
 SCRIPT = "<script>alert(1)</script>"
 
@@ -73,56 +68,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ungraded = gradebook.submit(b"{}", learner=ME, filename="later.ipynb", **keep)
         theirs = gradebook.submit(b"[]", learner="bob", filename="theirs.ipynb", **keep)
         gradebook.record(theirs.submission_id, report(RIGHT, sha256=theirs.sha256))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY"))}
-    environment |= {
-        "HOME": str(home),
-        "AUTOGRADER_HOME": str(home),
-        "JUPYTERHUB_USER": ME,
-        "JUPYTER_RUNTIME_DIR": str(home / "run"),
-        "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_DATA_DIR": str(home / "data"),
-        "XDG_RUNTIME_DIR": str(home / "run"),
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        "--config",
-        str(ROOT / "classroom" / "jupyter_server_config.py"),
-        "--no-browser",
-        "--allow-root",
-        "--ServerApp.port=0",
-        f"--IdentityProvider.token={TOKEN}",
-        f"--ServerApp.root_dir={labs}",
-        f"--Classroom.book={book}",
-    ]
-    log = home / "log"
-    with open(log, "wb") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, cwd=home)
-    try:
-        port = wait_for_port(process, home / "run", log)
+    with running(home, labs, f"--Classroom.book={book}", AUTOGRADER_HOME=str(home), JUPYTERHUB_USER=ME) as port:
         yield Server(port, home, book, mine.submission_id, ungraded.submission_id, theirs.submission_id, data)
-    finally:
-        process.terminate()
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def wait_for_port(process: subprocess.Popen, folder: Path, log: Path) -> int:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        for found in folder.glob("jpserver-*.json"):
-            try:
-                port = json.loads(found.read_text())["port"]
-                http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
-            except (OSError, ValueError, KeyError):
-                continue
-            return port
-        time.sleep(0.05)
-    raise AssertionError(f"the server did not start:\n{log.read_text()[-3000:]}")
 
 
 def test_labs_tasks_and_submissions_are_listed(server):
