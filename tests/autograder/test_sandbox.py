@@ -74,6 +74,7 @@ def leaky(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("autograder.sandbox.box._LAUNCHER", copy / "launcher.py")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("landlock" not in KINDS, reason="no Landlock here")
 @pytest.mark.parametrize(
     ("weakness", "promise"),
@@ -369,6 +370,7 @@ LIMITED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "cause"), LIMITED.values(), ids=LIMITED)
 def test_practice_without_isolation_still_has_limits(fault: str, cause: str) -> None:
     seen = run(notebook_around(f"def f(x):\n    {fault}"), "process")

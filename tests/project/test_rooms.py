@@ -25,6 +25,7 @@ def test_rooms_are_kept() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "statement", "contract"),
     [
