@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from internals import ops
 from internals.device import Array, Device, DeviceError, device, device_of, move
+from internals.ops.operators import Operators
 from internals.ops.spec import DEFAULT_FLOAT, Spec
 from internals.ops.table import is_array
 from internals.tensor import eager
 from internals.tensor.node import Leaf, Node, Storage, reverse_pass
 
 
-class Tensor:
+class Tensor(Operators):
     """An n-dimensional array on a device, which can be differentiated.
 
     Parameters
@@ -36,7 +37,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_storage", "data", "node")
-    __array_ufunc__ = None  # so that array + Tensor asks the Tensor
 
     data: Array
     node: Node | Leaf | None
@@ -281,8 +281,6 @@ class Tensor:
             raise TypeError(f"index: only an integer tensor can be an index, got {self.dtype}.")
         return int(self.item())
 
-    __hash__ = object.__hash__  # by identity: == is element-wise
-
     def __repr__(self) -> str:
         array = device_of(self.data).to_host(self.data)
         prefix = "Tensor("
@@ -308,103 +306,7 @@ class Tensor:
             self, ops.index_put, eager.as_operand(value, "index_put", self), key=eager.plain_key(key, self)
         )
 
-    # Shapes
-
-    @property
-    def T(self) -> Tensor:
-        """The axes in reverse order."""
-        return ops.transpose(self)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        return ops.reshape(self, shape=_unpacked(shape))
-
-    def permute(self, *axes: Any) -> Tensor:
-        """The axes in the given order; negative ones count from the back."""
-        return ops.transpose(self, axes=_unpacked(axes))
-
-    transpose = permute
-
-    def swapaxes(self, a: int, b: int) -> Tensor:
-        return ops.swapaxes(self, a, b)
-
-    def squeeze(self, axis: int | Sequence[int] | None = None) -> Tensor:
-        return ops.squeeze(self, axis=axis)
-
-    def unsqueeze(self, axis: int) -> Tensor:
-        return ops.expand_dims(self, axis=axis)
-
-    def broadcast_to(self, *shape: Any) -> Tensor:
-        return ops.broadcast_to(self, shape=_unpacked(shape))
-
-    def flatten(self) -> Tensor:
-        return ops.reshape(self, shape=(-1,))
-
-    # Reductions and element-wise functions
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.mean(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.min(self, axis=axis, keepdims=keepdims)
-
-    def prod(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return ops.prod(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return ops.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return ops.argmin(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.any(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return ops.all(self, axis=axis, keepdims=keepdims)
-
-    def clip(self, low: float | None = None, high: float | None = None) -> Tensor:
-        return ops.clip(self, low=low, high=high)
-
-    def softmax(self, axis: int = -1) -> Tensor:
-        return ops.softmax(self, axis=axis)
-
-    def log_softmax(self, axis: int = -1) -> Tensor:
-        return ops.log_softmax(self, axis=axis)
-
-    def exp(self) -> Tensor:
-        return ops.exp(self)
-
-    def log(self) -> Tensor:
-        return ops.log(self)
-
-    def sqrt(self) -> Tensor:
-        return ops.sqrt(self)
-
-    def tanh(self) -> Tensor:
-        return ops.tanh(self)
-
-    def sigmoid(self) -> Tensor:
-        return ops.sigmoid(self)
-
-    def relu(self) -> Tensor:
-        return ops.relu(self)
-
-    def __neg__(self) -> Tensor:
-        return ops.neg(self)
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    def __invert__(self) -> Tensor:
-        return ops.logical_not(self)
-
-    # Binary operators: one line each, and short, since this is the path every small operation takes
+    # Binary operators, past the table's dispatch: this is the path that every small operation takes
 
     def __add__(self, other: Any) -> Tensor:
         return eager.binary(_ADD, self, other)
@@ -478,6 +380,8 @@ class Tensor:
     def __itruediv__(self, other: Any) -> Tensor:
         return eager.write_in_place(self, ops.div, other)
 
+    __hash__ = Operators.__hash__  # a class that defines == loses it
+
 
 _ADD, _SUB, _MUL = ops.add, ops.sub, ops.mul
 
@@ -488,10 +392,6 @@ def _rebuilt(array: np.ndarray, name: str, requires_grad: bool, grad: Tensor | N
     if grad is not None:
         tensor.grad = Tensor(grad)
     return tensor
-
-
-def _unpacked(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
 
 
 def _array_of(data: Any, dtype: Any) -> np.ndarray:

@@ -1,0 +1,187 @@
+"""What every value that ops work on can be asked in Python's own notation: operators, indexing, and a few methods.
+
+A style of execution gives its values these by inheriting them: a Tensor, a dual number and a graph node all write
+``(x @ w + b).sum(axis=0)`` the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from internals.ops import elementwise, index, linalg, loss, reduce, shape
+
+
+class Operators:
+    """Operators and methods in terms of ops. A subclass has `shape`, `dtype`, `ndim` and `size`."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # so that array + value asks the value
+
+    def __add__(self, other: Any) -> Self:
+        return elementwise.add(self, other)
+
+    def __radd__(self, other: Any) -> Self:
+        return elementwise.add(other, self)
+
+    def __sub__(self, other: Any) -> Self:
+        return elementwise.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Self:
+        return elementwise.sub(other, self)
+
+    def __mul__(self, other: Any) -> Self:
+        return elementwise.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Self:
+        return elementwise.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Self:
+        return elementwise.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Self:
+        return elementwise.div(other, self)
+
+    def __pow__(self, other: Any) -> Self:
+        return elementwise.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Self:
+        return elementwise.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Self:
+        return linalg.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Self:
+        return linalg.matmul(other, self)
+
+    def __neg__(self) -> Self:
+        return elementwise.neg(self)
+
+    def __abs__(self) -> Self:
+        return elementwise.abs(self)
+
+    def __invert__(self) -> Self:
+        return elementwise.logical_not(self)
+
+    def __and__(self, other: Any) -> Self:
+        return elementwise.logical_and(self, other)
+
+    def __or__(self, other: Any) -> Self:
+        return elementwise.logical_or(self, other)
+
+    def __lt__(self, other: Any) -> Self:
+        return elementwise.less(self, other)
+
+    def __le__(self, other: Any) -> Self:
+        return elementwise.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Self:
+        return elementwise.greater(self, other)
+
+    def __ge__(self, other: Any) -> Self:
+        return elementwise.greater_equal(self, other)
+
+    # Element-wise, as every array library has them; None equals nothing.
+
+    def __eq__(self, other: Any) -> Self:  # type: ignore[override]
+        return NotImplemented if other is None else elementwise.equal(self, other)
+
+    def __ne__(self, other: Any) -> Self:  # type: ignore[override]
+        return NotImplemented if other is None else elementwise.not_equal(self, other)
+
+    __hash__ = object.__hash__  # by identity, since == is element-wise
+
+    def __getitem__(self, key: Any) -> Self:
+        return index.getitem(self, key=key)
+
+    # Shapes
+
+    @property
+    def T(self) -> Self:
+        """The axes in reverse order."""
+        return shape.transpose(self)
+
+    def reshape(self, *sizes: Any) -> Self:
+        return shape.reshape(self, shape=unpacked(sizes))
+
+    def permute(self, *axes: Any) -> Self:
+        """The axes in the given order; negative ones count from the back."""
+        return shape.transpose(self, axes=unpacked(axes))
+
+    transpose = permute
+
+    def swapaxes(self, a: int, b: int) -> Self:
+        return shape.swapaxes(self, a, b)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> Self:
+        return shape.squeeze(self, axis=axis)
+
+    def unsqueeze(self, axis: int) -> Self:
+        return shape.expand_dims(self, axis=axis)
+
+    def broadcast_to(self, *sizes: Any) -> Self:
+        return shape.broadcast_to(self, shape=unpacked(sizes))
+
+    def flatten(self) -> Self:
+        return shape.reshape(self, shape=(-1,))
+
+    # Reductions and element-wise functions
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.min(self, axis=axis, keepdims=keepdims)
+
+    def prod(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        return reduce.prod(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        return reduce.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        return reduce.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Self:
+        return reduce.all(self, axis=axis, keepdims=keepdims)
+
+    def clip(self, low: float | None = None, high: float | None = None) -> Self:
+        return elementwise.clip(self, low=low, high=high)
+
+    def softmax(self, axis: int = -1) -> Self:
+        return loss.softmax(self, axis=axis)
+
+    def log_softmax(self, axis: int = -1) -> Self:
+        return loss.log_softmax(self, axis=axis)
+
+    def exp(self) -> Self:
+        return elementwise.exp(self)
+
+    def log(self) -> Self:
+        return elementwise.log(self)
+
+    def sqrt(self) -> Self:
+        return elementwise.sqrt(self)
+
+    def tanh(self) -> Self:
+        return elementwise.tanh(self)
+
+    def sigmoid(self) -> Self:
+        return elementwise.sigmoid(self)
+
+    def relu(self) -> Self:
+        return elementwise.relu(self)
+
+
+def unpacked(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``(2, 3)`` from ``f(2, 3)`` and from ``f((2, 3))``."""
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
