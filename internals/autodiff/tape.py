@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from internals.device import Array, device_of, is_writable, shares_memory
+from internals.ops import clone
 from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
@@ -246,11 +247,13 @@ def _accumulate(found: dict[Leaf, Any]) -> None:
     while found:
         leaf, cotangent = found.popitem()
         if isinstance(cotangent, Tensor):
-            leaf.grad = cotangent if leaf.grad is None else leaf.grad + cotangent
+            # A clone: one Tensor may have come to several leaves, and be the caller's own.
+            with enable_grad():
+                leaf.grad = clone(cotangent) if leaf.grad is None else leaf.grad + cotangent
         elif leaf.grad is None:
             leaf.grad = wrap(_owned(cotangent))
         elif leaf.grad.node is not None:
-            leaf.grad = wrap(leaf.grad.data + cotangent)
+            leaf.grad = wrap(_owned(leaf.grad.data + cotangent))
         else:
             leaf.grad.data[...] += cotangent
             leaf.grad.storage.version += 1

@@ -78,7 +78,7 @@ def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[An
 def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> None:
     """Raise an error in terms of the op, if its shapes or dtypes are to blame for the kernel's."""
     op.infer_from(inputs, attrs)
-    if isinstance(error, ValueError | TypeError | IndexError) and not str(error).startswith(op.name):
+    if isinstance(error, ValueError | TypeError | IndexError | OverflowError) and not str(error).startswith(op.name):
         raise type(error)(f"{op.name}: {error}") from None
 
 
@@ -101,7 +101,7 @@ def binary(op: Op, x: Any, y: Any) -> Tensor:
         return op(as_operand(x, op.name), as_operand(y, op.name))
     try:
         data = op.on_numpy(a, b)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         _explain(op, (x, y), {}, error)
         raise
     out = _new(Tensor)
@@ -137,7 +137,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
     """Write `out = op(*inputs)` on the tape."""
     data = out.data
     node = _new(Node)
-    node.op, node.attrs, node.order = op, attrs, next_order()
+    node.op, node.attrs, node.order = op, attrs and _frozen(attrs), next_order()
     node.shape, node.dtype, node.retained = data.shape, data.dtype, None
     node.inputs = edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
     guards = []
@@ -158,6 +158,19 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
         guards.append((storage, storage.version, "result"))
     node.guards = tuple(guards)
     out.node = node
+
+
+def _frozen(value: Any) -> Any:
+    """Attributes as they are now: an index array or a list of axes may be changed before the backward pass reads it."""
+    kind = type(value)
+    if kind is dict:
+        return {name: part if type(part) in _CONSTANTS else _frozen(part) for name, part in value.items()}
+    if kind is tuple or kind is list:
+        return kind([_frozen(part) for part in value])
+    return value.copy() if is_array(value) else value
+
+
+_CONSTANTS = frozenset((type(None), bool, int, float, str, slice))
 
 
 def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
@@ -292,6 +305,7 @@ transfer = ops.row(
     "transfer",
     lambda xp, x, device, source: move(x, device),
     vjp=lambda g, out, x, device, source: TABLE["transfer"](g, device=source, source=device),
+    jvp="linear",
     infer=_transfer_infer,
     doc="x copied from the device `source` to `device`; the cotangent is copied back.",
 )

@@ -6,12 +6,13 @@ business of `internals.autodiff`.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import threading
 import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 next_order = itertools.count().__next__
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
 class Mode(threading.local):
     recording = True
+
+    def __init__(self) -> None:
+        self.before: list[bool] = []
 
 
 mode = Mode()
@@ -38,15 +45,20 @@ class no_grad(ContextDecorator):
     _recording = False
 
     def __enter__(self) -> None:
-        self._before = mode.recording
+        # On the thread, not on self: one instance may be entered again before it is left, and by several threads.
+        mode.before.append(mode.recording)
         mode.recording = self._recording
 
     def __exit__(self, *_: object) -> None:
-        mode.recording = self._before
+        mode.recording = mode.before.pop()
 
-    def _recreate_cm(self) -> no_grad:
-        # A decorated function may call itself; each call needs its own memory of what was set before.
-        return type(self)()
+    def __call__(self, function: Function) -> Function:
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise TypeError(
+                f"{type(self).__name__}: the body of {function.__qualname__} runs after the call has returned, so "
+                f"decorating it changes nothing. Write `with {type(self).__name__}():` inside it."
+            )
+        return super().__call__(function)
 
 
 class enable_grad(no_grad):

@@ -102,6 +102,7 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("binary_cross_entropy", lambda: ops.binary_cross_entropy(of(3), of(3), reduction=""), ValueError, "''"),
     ("products_of_others", lambda: ops.products_of_others(of(2, 3), axis=2), ValueError, "axis 2 "),
     ("pow", lambda: ops.pow(ids(2), ids(-1)), ValueError, "negative integer powers"),
+    ("mul", lambda: of(2) * 10**400, OverflowError, "mul: .*too large"),
 ]  # fmt: skip
 
 

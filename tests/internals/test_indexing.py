@@ -152,3 +152,16 @@ def test_to_where_it_is_already_is_itself() -> None:
     x = Tensor(random(2))
     assert x.to("cpu") is x
     assert x.to(np.float32) is x
+
+
+@pytest.mark.parametrize("kind", [np.array, Tensor, list], ids=["array", "Tensor", "list"])
+@pytest.mark.parametrize("within", [lambda key: key, lambda key: (slice(None), key)], ids=["alone", "in a tuple"])
+def test_a_key_changed_after_its_use_changes_no_gradient(kind: Callable[[Any], Any], within: Any) -> None:
+    x = Tensor(np.arange(9.0).reshape(3, 3), requires_grad=True)
+    key = kind([0, 1])
+    y = x[within(key)].sum()
+    key[0] = 2
+    y.backward()
+    expected = np.zeros((3, 3))
+    expected[within([0, 1])] = 1
+    np.testing.assert_array_equal(x.grad.numpy(), expected)

@@ -297,3 +297,24 @@ def test_no_garbage_is_left_for_the_collector() -> None:
         assert there() is None
     finally:
         gc.enable()
+
+
+def test_recorded_gradients_share_no_memory() -> None:
+    """add hands one cotangent to both inputs; with create_graph, too, each leaf gets an array of its own."""
+    x, y, start = leaf(3, seed=1), leaf(3, seed=2), Tensor(random(3))
+    (x + y).backward(start, create_graph=True)
+    (x + y).backward(start)
+    for one in (x, y):
+        np.testing.assert_array_equal(one.grad.detach().numpy(), 2 * random(3))
+    np.testing.assert_array_equal(start.numpy(), random(3))
+    z = leaf(3)
+    z.sum().backward(create_graph=True)  # the cotangent is a broadcast view
+    z.sum().backward()
+    np.testing.assert_array_equal(z.grad.detach().numpy(), np.full(3, 2.0))
+
+
+def test_a_plain_pass_after_a_recorded_one_leaves_an_array() -> None:
+    x = Tensor(np.float32(2.0), requires_grad=True)
+    (x * x).backward(create_graph=True)
+    (x * x).backward()
+    assert x.grad.numpy() == 8.0

@@ -313,6 +313,24 @@ def test_no_grad_as_a_decorator_that_recurses_at_once() -> None:
     assert is_recording()
 
 
+def test_one_no_grad_entered_twice() -> None:
+    quiet = no_grad()
+    with quiet, quiet:
+        assert not is_recording()
+    assert is_recording()
+
+
+def test_no_grad_refuses_what_it_could_not_cover() -> None:
+    def steps() -> Any:
+        yield 1
+
+    async def later() -> None: ...
+
+    for function in (steps, later):
+        with pytest.raises(TypeError, match=r"no_grad: the body of .* Write `with no_grad\(\):` inside"):
+            no_grad()(function)
+
+
 def test_no_grad_is_per_thread() -> None:
     inside, checked = threading.Event(), threading.Event()
     found: list[bool] = []
