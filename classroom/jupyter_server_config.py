@@ -16,6 +16,8 @@ c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.port = 8888
 c.ServerApp.port_retries = 50
 c.ServerApp.root_dir = str(LABS)
+# A learner who looks for the lab should not open its solution by mistake; typing the path still does.
+c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~", "solutions"]
 c.ServerApp.jpserver_extensions = {"autograder.web": True}
 
 # The first lab is what opens; a file that isn't there would open an error box instead.

@@ -16,7 +16,7 @@ def rules(answer: Any) -> str:
 
 def order(answer: Any) -> str:
     if "reached" in answer:
-        return f"{_listed(answer['reached'])}: each once, and after everything that was computed from it"
+        return f"each of {_listed(answer['reached'])} once, and after everything that was computed from it"
     found = answer["order"]
     return _listed([f"node {number}" for number in found] if isinstance(found, np.ndarray) else found)
 

@@ -154,8 +154,8 @@ class Lab(SphinxDirective):
             f'<p><a class="open-in-jupyterlab" data-notebook="labs/{lab}.ipynb" hidden>Open it in JupyterLab</a></p>',
             format="html",
         )
-        how = [f"{{download}}`Download the notebook </labs/{lab}.ipynb>`, or from a checkout:", "", "```shell"]
-        how += [f"jupyter lab labs/{lab}.ipynb", "```"]
+        how = [f"{{download}}`Download the notebook </labs/{lab}.ipynb>`, or in a checkout:", "", "```shell"]
+        how += ["make serve", "```"]
         self.state.nested_parse(StringList(how, source=self.env.docname), self.content_offset, box)
         return [box]
 
