@@ -88,16 +88,16 @@ def choose_port(asked: int | None) -> int:
     """The port asked for, or the first free one from 8888 on."""
     if asked is not None:
         if not is_free(asked):
-            raise CannotServe(
-                f"port {asked} is in use; choose another with --port, or leave it out to take the next free one."
-            )
+            raise CannotServe(f"port {asked} is in use; choose another, or leave --port out to take the next free one.")
         return asked
     for port in range(FIRST_PORT, FIRST_PORT + PORTS):
         if is_free(port):
             if port != FIRST_PORT:
                 say(f"Port {FIRST_PORT} is in use; taking {port}.")
             return port
-    raise CannotServe(f"ports {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are all in use; choose one with --port.")
+    raise CannotServe(
+        f"ports {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are all in use; choose one: make serve ARGS='--port N'."
+    )
 
 
 def log_of(port: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -103,6 +104,15 @@ def test_printed_link_leads_into_jupyterlab(served: Served) -> None:
 
 
 @pytest.mark.slow
+def test_the_list_of_files_shows_the_labs_and_no_solutions(served: Served) -> None:
+    status, _, text = get(f"{served.base}/api/contents?token={served.token}")
+    assert status == 200
+    names = [entry["name"] for entry in json.loads(text)["content"]]
+    assert "lab05_tape.ipynb" in names
+    assert "solutions" not in names
+
+
+@pytest.mark.slow
 def test_listens_on_this_machine_only(served: Served) -> None:
     # psutil.net_connections of one process needs no privileges.
     family = [served.process.pid, *(child.pid for child in psutil.Process(served.process.pid).children(recursive=True))]
@@ -151,7 +161,7 @@ def test_busy_port_is_one_clear_line() -> None:
         )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        f"serve: port {port} is in use; choose another with --port, or leave it out to take the next free one."
+        f"serve: port {port} is in use; choose another, or leave --port out to take the next free one."
     ]
 
 
