@@ -21,7 +21,8 @@ def elementwise(name: str, kernel: Any, *, dtypes: str = "promote", **columns: A
         def infer(x: Spec, y: Spec) -> Spec:  # type: ignore[misc]  # the arity is what differs
             return Spec(broadcast_shapes(name, x.shape, y.shape), bool if dtypes == "compare" else x.dtype)
 
-    return row(name, kernel, infer=infer, dtypes=dtypes, broadcasts=True, **columns)
+    jvp = None if columns.get("vjp") is None else "symmetric"
+    return row(name, kernel, infer=infer, jvp=jvp, dtypes=dtypes, broadcasts=True, **columns)
 
 
 def unary(name: str, kernel: Any, **columns: Any) -> Op:
@@ -30,12 +31,19 @@ def unary(name: str, kernel: Any, **columns: Any) -> Op:
 
 # Arithmetic
 
-add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: g), doc="Sum.")
+add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: g), expr="{0} + {1}", doc="Sum.")
 
-sub = elementwise("sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), doc="Difference.")
+sub = elementwise(
+    "sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), expr="{0} - {1}", doc="Difference."
+)
 
 mul = elementwise(
-    "mul", "multiply", vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x), saves=("y", "x"), doc="Product."
+    "mul",
+    "multiply",
+    vjp=(lambda g, out, x, y: g * y, lambda g, out, x, y: g * x),
+    saves=("y", "x"),
+    expr="{0} * {1}",
+    doc="Product.",
 )
 
 div = elementwise(
@@ -44,6 +52,7 @@ div = elementwise(
     vjp=(lambda g, out, x, y: g / y, lambda g, out, x, y: -g * x / (y * y)),
     saves=("y", "x y"),
     dtypes="float",
+    expr="{0} / {1}",
     doc="Quotient. Integers divide to float32, as in PyTorch; NumPy and TensorFlow give float64.",
 )
 
@@ -56,33 +65,49 @@ pow = elementwise(
         lambda g, out, x, y: g * out * log(where((y >= 0) & (x == 0), ones_like(out), x)),
     ),
     saves=("x y", "out x y"),
+    expr="pow({0}, {1})",
     doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0, as in PyTorch; TensorFlow gives NaN "
     "at 0**0. The derivative by the exponent is 0 where the base is 0 and the exponent is not negative, and NaN where "
     "the base is negative, as in PyTorch; TensorFlow gives 0 there. Integers to a negative power are refused, as in "
     "TensorFlow; PyTorch gives 0.",
 )
 
-neg = unary("neg", "negative", vjp=lambda g, out, x: -g, doc="Negative.")
+neg = unary("neg", "negative", vjp=lambda g, out, x: -g, expr="-{0}", doc="Negative.")
 
-abs = unary("abs", "abs", vjp=lambda g, out, x: g * sign(x), saves="x", doc="Absolute value. The derivative at 0 is 0.")
+abs = unary(
+    "abs",
+    "abs",
+    vjp=lambda g, out, x: g * sign(x),
+    saves="x",
+    expr="fabs({0})",
+    doc="Absolute value. The derivative at 0 is 0.",
+)
 
 sign = unary(
     "sign",
     "sign",
     vjp=lambda g, out, x: zeros_like(g),
+    expr="({0} != {0} ? {0} : ({0} > 0) - ({0} < 0))",
     doc="Sign: -1, 0 or 1; its derivative is 0 everywhere. NaN has the sign NaN, as in TensorFlow; PyTorch gives 0.",
 )
 
-square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", doc="x * x.")
+square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", expr="{0} * {0}", doc="x * x.")
 
 reciprocal = unary(
-    "reciprocal", lambda xp, x: 1 / x, vjp=lambda g, out, x: -g * out * out, saves="out", dtypes="float", doc="1 / x."
+    "reciprocal",
+    lambda xp, x: 1 / x,
+    vjp=lambda g, out, x: -g * out * out,
+    saves="out",
+    dtypes="float",
+    expr="1 / {0}",
+    doc="1 / x.",
 )
 
 floor = unary(
     "floor",
     "floor",
     vjp=lambda g, out, x: zeros_like(g),
+    expr="floor({0})",
     doc="Largest integer not above x; its derivative is 0 everywhere.",
 )
 
@@ -90,6 +115,7 @@ ceil = unary(
     "ceil",
     "ceil",
     vjp=lambda g, out, x: zeros_like(g),
+    expr="ceil({0})",
     doc="Smallest integer not below x; its derivative is 0 everywhere.",
 )
 
@@ -97,21 +123,38 @@ round = unary(
     "round",
     "round",
     vjp=lambda g, out, x: zeros_like(g),
+    expr="nearbyint({0})",
     doc="Nearest integer, halves to even; its derivative is 0 everywhere.",
 )
 
 # Exponentials and their kin
 
-exp = unary("exp", "exp", vjp=lambda g, out, x: g * out, saves="out", dtypes="float", doc="Exponential.")
-
-expm1 = unary(
-    "expm1", "expm1", vjp=lambda g, out, x: g * (out + 1), saves="out", dtypes="float", doc="exp(x) - 1, exact near 0."
+exp = unary(
+    "exp", "exp", vjp=lambda g, out, x: g * out, saves="out", dtypes="float", expr="exp({0})", doc="Exponential."
 )
 
-log = unary("log", "log", vjp=lambda g, out, x: g / x, saves="x", dtypes="float", doc="Natural logarithm.")
+expm1 = unary(
+    "expm1",
+    "expm1",
+    vjp=lambda g, out, x: g * (out + 1),
+    saves="out",
+    dtypes="float",
+    expr="expm1({0})",
+    doc="exp(x) - 1, exact near 0.",
+)
+
+log = unary(
+    "log", "log", vjp=lambda g, out, x: g / x, saves="x", dtypes="float", expr="log({0})", doc="Natural logarithm."
+)
 
 log1p = unary(
-    "log1p", "log1p", vjp=lambda g, out, x: g / (1 + x), saves="x", dtypes="float", doc="log(1 + x), exact near 0."
+    "log1p",
+    "log1p",
+    vjp=lambda g, out, x: g / (1 + x),
+    saves="x",
+    dtypes="float",
+    expr="log1p({0})",
+    doc="log(1 + x), exact near 0.",
 )
 
 sqrt = unary(
@@ -120,6 +163,7 @@ sqrt = unary(
     vjp=lambda g, out, x: g / (2 * out),
     saves="out",
     dtypes="float",
+    expr="sqrt({0})",
     doc="Square root. The derivative at 0 is infinite and at a negative number NaN, and a zero cotangent does not "
     "hide it: where(x > 0, sqrt(x), 0) has NaN at -1, here as in PyTorch and TensorFlow. Put the where inside as "
     "well: sqrt(where(x > 0, x, 1)).",
@@ -131,15 +175,38 @@ rsqrt = unary(
     vjp=lambda g, out, x: g * -0.5 * out * out * out,
     saves="out",
     dtypes="float",
+    expr="1 / sqrt({0})",
     doc="1 / sqrt(x).",
 )
 
-sin = unary("sin", "sin", vjp=lambda g, out, x: g * cos(x), saves="x", dtypes="float", doc="Sine; x in radians.")
+sin = unary(
+    "sin",
+    "sin",
+    vjp=lambda g, out, x: g * cos(x),
+    saves="x",
+    dtypes="float",
+    expr="sin({0})",
+    doc="Sine; x in radians.",
+)
 
-cos = unary("cos", "cos", vjp=lambda g, out, x: -g * sin(x), saves="x", dtypes="float", doc="Cosine; x in radians.")
+cos = unary(
+    "cos",
+    "cos",
+    vjp=lambda g, out, x: -g * sin(x),
+    saves="x",
+    dtypes="float",
+    expr="cos({0})",
+    doc="Cosine; x in radians.",
+)
 
 tanh = unary(
-    "tanh", "tanh", vjp=lambda g, out, x: g * (1 - out * out), saves="out", dtypes="float", doc="Hyperbolic tangent."
+    "tanh",
+    "tanh",
+    vjp=lambda g, out, x: g * (1 - out * out),
+    saves="out",
+    dtypes="float",
+    expr="tanh({0})",
+    doc="Hyperbolic tangent.",
 )
 
 
@@ -155,6 +222,7 @@ sigmoid = unary(
     vjp=lambda g, out, x: g * out * (1 - out),
     saves="out",
     dtypes="float",
+    expr="({0} >= 0 ? 1 / (1 + exp(-{0})) : exp({0}) / (1 + exp({0})))",
     doc="1 / (1 + exp(-x)).",
 )
 
@@ -164,6 +232,7 @@ softplus = unary(
     vjp=lambda g, out, x: g * sigmoid(x),
     saves="x",
     dtypes="float",
+    expr="fmax({0}, 0) + log1p(exp(-fabs({0})))",
     doc="log(1 + exp(x)).",
 )
 
@@ -172,6 +241,7 @@ relu = unary(
     lambda xp, x: xp.maximum(x, 0),
     vjp=lambda g, out, x: where(out > 0, g, 0),
     saves="out",
+    expr="({0} < 0 ? 0 : {0})",
     doc="max(x, 0). The derivative at 0 is 0; at NaN it is 0 as in TensorFlow, where PyTorch passes the cotangent on.",
 )
 
@@ -185,6 +255,7 @@ maximum = elementwise(
         lambda g, out, x, y: where(x > y, 0, where(x == y, 0.5 * g, g)),
     ),
     saves="x y",
+    expr="({0} >= {1} || {0} != {0} ? {0} : {1})",
     doc="The larger of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it to "
     "the first. Where one is NaN so is the result, and both get the whole cotangent, as in PyTorch; TensorFlow gives "
     "it to the second.",
@@ -198,6 +269,7 @@ minimum = elementwise(
         lambda g, out, x, y: where(x < y, 0, where(x == y, 0.5 * g, g)),
     ),
     saves="x y",
+    expr="({0} <= {1} || {0} != {0} ? {0} : {1})",
     doc="The smaller of two. At a tie each input gets half the cotangent, as in PyTorch; TensorFlow gives all of it "
     "to the first.",
 )
@@ -218,6 +290,7 @@ clip = row(
     "clip",
     _clip,
     vjp=lambda g, out, x, low, high: where(inside(x, low, high), g, 0),
+    jvp="symmetric",
     saves="x",
     infer=_clip_infer,
     strict=True,
@@ -248,27 +321,33 @@ where = row(
     "where",
     lambda xp, c, x, y: xp.where(c if hasattr(c, "dtype") else xp.asarray(c), x, y),
     vjp=(None, lambda g, out, c, x, y: where(c, g, 0), lambda g, out, c, x, y: where(c, 0, g)),
+    jvp="symmetric",
     saves="condition",
     infer=_where_infer,
     strict=True,
     dtypes="branches",
     broadcasts=True,
+    expr="({0} ? {1} : {2})",
     doc="x where the condition holds, else y. A cotangent of 0 goes to the branch not taken; if that branch is "
     "infinite or NaN, so is 0 times its derivative (see sqrt).",
 )
 
 # Comparisons and logic: boolean results, no derivative
 
-equal = elementwise("equal", "equal", vjp=None, dtypes="compare", doc="x == y.")
-not_equal = elementwise("not_equal", "not_equal", vjp=None, dtypes="compare", doc="x != y.")
-less = elementwise("less", "less", vjp=None, dtypes="compare", doc="x < y.")
-less_equal = elementwise("less_equal", "less_equal", vjp=None, dtypes="compare", doc="x <= y.")
-greater = elementwise("greater", "greater", vjp=None, dtypes="compare", doc="x > y.")
-greater_equal = elementwise("greater_equal", "greater_equal", vjp=None, dtypes="compare", doc="x >= y.")
-logical_and = elementwise("logical_and", "logical_and", vjp=None, dtypes="compare", doc="Both hold.")
-logical_or = elementwise("logical_or", "logical_or", vjp=None, dtypes="compare", doc="One or both hold.")
-logical_not = unary("logical_not", "logical_not", vjp=None, dtypes="compare", doc="Does not hold.")
-isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", doc="Is not a number.")
+equal = elementwise("equal", "equal", vjp=None, dtypes="compare", expr="{0} == {1}", doc="x == y.")
+not_equal = elementwise("not_equal", "not_equal", vjp=None, dtypes="compare", expr="{0} != {1}", doc="x != y.")
+less = elementwise("less", "less", vjp=None, dtypes="compare", expr="{0} < {1}", doc="x < y.")
+less_equal = elementwise("less_equal", "less_equal", vjp=None, dtypes="compare", expr="{0} <= {1}", doc="x <= y.")
+greater = elementwise("greater", "greater", vjp=None, dtypes="compare", expr="{0} > {1}", doc="x > y.")
+greater_equal = elementwise(
+    "greater_equal", "greater_equal", vjp=None, dtypes="compare", expr="{0} >= {1}", doc="x >= y."
+)
+logical_and = elementwise("logical_and", "logical_and", vjp=None, dtypes="compare", expr="{0} && {1}", doc="Both hold.")
+logical_or = elementwise(
+    "logical_or", "logical_or", vjp=None, dtypes="compare", expr="{0} || {1}", doc="One or both hold."
+)
+logical_not = unary("logical_not", "logical_not", vjp=None, dtypes="compare", expr="!{0}", doc="Does not hold.")
+isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", expr="{0} != {0}", doc="Is not a number.")
 
 # Copies
 
@@ -284,13 +363,16 @@ cast = row(
     "cast",
     lambda xp, x, dtype: x.astype(dtype),
     vjp=lambda g, out, x, dtype: cast(g, dtype=x.dtype),
+    jvp="linear",
     infer=_cast_infer,
     doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the "
     "derivative is lost, so the result does not require a gradient.",
 )
 
-zeros_like = unary("zeros_like", "zeros_like", vjp=None, doc="Zeros, of x's shape and dtype.")
+zeros_like = unary("zeros_like", "zeros_like", vjp=None, expr="0", doc="Zeros, of x's shape and dtype.")
 
-ones_like = unary("ones_like", "ones_like", vjp=None, doc="Ones, of x's shape and dtype.")
+ones_like = unary("ones_like", "ones_like", vjp=None, expr="1", doc="Ones, of x's shape and dtype.")
 
-clone = unary("clone", lambda xp, x: x.copy(), vjp=lambda g, out, x: g, doc="A copy that shares no memory with x.")
+clone = unary(
+    "clone", lambda xp, x: x.copy(), vjp=lambda g, out, x: g, expr="{0}", doc="A copy that shares no memory with x."
+)

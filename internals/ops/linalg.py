@@ -55,6 +55,7 @@ matmul = row(
     "matmul",
     "matmul",
     vjp=(_by_left, _by_right),
+    jvp="bilinear",
     saves=("y", "x"),
     infer=_matmul_infer,
     dtypes="promote",

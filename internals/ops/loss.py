@@ -8,7 +8,7 @@ import numpy as np
 
 from internals.ops.elementwise import exp, sigmoid
 from internals.ops.index import one_hot
-from internals.ops.reduce import share, sum, wide
+from internals.ops.reduce import mean, share, sum, wide
 from internals.ops.shape import expand_dims, moveaxis, reshape
 from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axis
 from internals.ops.table import row
@@ -43,6 +43,7 @@ softmax = row(
     "softmax",
     _softmax,
     vjp=lambda g, out, x, axis: out * (g - sum(g * out, axis=axis, keepdims=True)),
+    jvp="symmetric",
     saves="out",
     infer=_softmax_infer("softmax"),
     dtypes="float",
@@ -54,6 +55,7 @@ log_softmax = row(
     "log_softmax",
     _log_softmax,
     vjp=lambda g, out, x, axis: g - exp(out) * sum(g, axis=axis, keepdims=True),
+    jvp=lambda t, out, x, axis: t - sum(exp(out) * t, axis=axis, keepdims=True),
     saves="out",
     infer=_softmax_infer("log_softmax"),
     dtypes="float",
@@ -79,6 +81,11 @@ def _reduced_spec(name: str, shape: tuple[int, ...], dtype: Any, reduction: str)
 def _share(g: Any, n: int, reduction: str) -> Any:
     """The cotangent of one example's loss, from that of the reduced loss."""
     return g * share(n) if reduction == "mean" else g
+
+
+def _pushed(tangents: Any, reduction: str) -> Any:
+    """The tangent of the reduced loss, from those of all examples."""
+    return tangents if reduction == "none" else (mean if reduction == "mean" else sum)(tangents)
 
 
 def _cross_entropy_infer(logits: Spec, target: Spec, *, reduction: str = "mean") -> Spec:
@@ -120,10 +127,17 @@ def _cross_entropy_vjp(g: Any, out: Any, logits: Any, target: Any, reduction: st
     return g * (softmax(logits, axis=axis) - hot)
 
 
+def _cross_entropy_jvp(t: Any, out: Any, logits: Any, target: Any, reduction: str) -> Any:
+    axis = _class_axis(logits)
+    hot = moveaxis(one_hot(target, size=logits.shape[axis], dtype=logits.dtype), -1, axis)
+    return _pushed(sum((softmax(logits, axis=axis) - hot) * t, axis=axis), reduction)
+
+
 cross_entropy = row(
     "cross_entropy",
     _cross_entropy,
     vjp=(_cross_entropy_vjp, None),
+    jvp=(_cross_entropy_jvp, None),
     saves="logits target",
     infer=_cross_entropy_infer,
     strict=True,
@@ -149,6 +163,10 @@ mse = row(
     vjp=(
         lambda g, out, x, y, reduction: _difference(g, x, y, reduction),
         lambda g, out, x, y, reduction: -_difference(g, x, y, reduction),
+    ),
+    jvp=(
+        lambda t, out, x, y, reduction: _pushed(2 * (x - y) * t, reduction),
+        lambda t, out, x, y, reduction: _pushed(-2 * (x - y) * t, reduction),
     ),
     saves="x y",
     infer=_mse_infer,
@@ -177,6 +195,10 @@ binary_cross_entropy = row(
         lambda g, out, x, t, reduction: (
             _share(g, x.size, reduction) * -x if x.size else reshape(x, shape=tuple(x.shape))
         ),
+    ),
+    jvp=(
+        lambda t, out, x, y, reduction: _pushed((sigmoid(x) - y) * t, reduction),
+        lambda t, out, x, y, reduction: _pushed(-x * t, reduction),
     ),
     saves=("logits target", "logits"),
     infer=_bce_infer,

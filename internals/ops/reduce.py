@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import cast, exp, where, zeros_like
+from internals.ops.elementwise import cast, exp, ones_like, where, zeros_like
 from internals.ops.index import index_put
 from internals.ops.shape import broadcast_to, reshape
 from internals.ops.spec import DEFAULT_FLOAT, Spec, normalise_axes, normalise_axis
@@ -95,10 +95,15 @@ def _share_of_ties(g: Any, out: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     return spread(g, x, axis) * cast(tied / sum(tied, axis=axis, keepdims=True), dtype=g.dtype)
 
 
+def _mean_of_ties(t: Any, out: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
+    return sum(_share_of_ties(ones_like(out), out, x, axis, keepdims) * t, axis=axis, keepdims=keepdims)
+
+
 sum = reduction(
     "sum",
     _sum,
     vjp=lambda g, out, x, axis, keepdims: spread(g, x, axis),
+    jvp="linear",
     result=lambda dtype: accumulator(dtype) if dtype.kind in "biu" else dtype,
     doc="Sum over axes. Integers and booleans add up in int64, float16 in float32, rounded once at the end. "
     "PyTorch does the same; TensorFlow keeps the integer dtype it is given.",
@@ -108,6 +113,7 @@ mean = reduction(
     "mean",
     _mean,
     vjp=lambda g, out, x, axis, keepdims: spread(g * share(count(tuple(x.shape), axis)), x, axis),
+    jvp="linear",
     dtypes="float",
     doc="Mean over axes; NaN of no entries. Integers average in float32; PyTorch refuses them, and TensorFlow rounds "
     "to an integer. float16 is added up in float32 as in PyTorch; in TensorFlow the sum may overflow.",
@@ -117,6 +123,7 @@ max = reduction(
     "max",
     lambda xp, x, axis, keepdims: xp.max(x, axis=_axis(axis), keepdims=keepdims),
     vjp=_share_of_ties,
+    jvp=_mean_of_ties,
     saves="out x",
     needs_entries=True,
     doc="Largest entry over axes. Entries that tie share the cotangent evenly: torch.amax and tf.reduce_max. "
@@ -128,6 +135,7 @@ min = reduction(
     "min",
     lambda xp, x, axis, keepdims: xp.min(x, axis=_axis(axis), keepdims=keepdims),
     vjp=_share_of_ties,
+    jvp=_mean_of_ties,
     saves="out x",
     needs_entries=True,
     doc="Smallest entry over axes. Entries that tie share the cotangent evenly: torch.amin and tf.reduce_min.",
@@ -165,6 +173,10 @@ def _prod_vjp(g: Any, out: Any, x: Any, axis: int | None, keepdims: bool) -> Any
     return spread(g, x, axis) * others
 
 
+def _prod_jvp(t: Any, out: Any, x: Any, axis: int | None, keepdims: bool) -> Any:
+    return sum(_prod_vjp(ones_like(out), out, x, axis, keepdims) * t, axis=axis, keepdims=keepdims)
+
+
 def _products_of_others_vjp(g: Any, out: Any, x: Any, axis: int) -> Any:
     # Entry i of the result is the product of all but x[i]; its derivative by x[j] is the product of all but x[i] and
     # x[j].
@@ -188,6 +200,7 @@ products_of_others = row(
     "products_of_others",
     _products_of_others,
     vjp=_products_of_others_vjp,
+    jvp="symmetric",
     saves="x",
     infer=_products_of_others_infer,
     doc="For each entry, the product of the others along one axis: the derivative of prod, exact where entries are 0.",
@@ -199,6 +212,7 @@ prod = row(
         x, axis=axis, keepdims=keepdims, dtype=np.int64 if x.dtype.kind in "biu" else x.dtype
     ),
     vjp=_prod_vjp,
+    jvp=_prod_jvp,
     saves="x",
     infer=_prod_infer,
     strict=True,
@@ -225,6 +239,9 @@ logsumexp = reduction(
     _logsumexp,
     vjp=lambda g, out, x, axis, keepdims: (
         spread(g, x, axis) * exp(x - spread(where(out == float("-inf"), 0, out), x, axis))
+    ),
+    jvp=lambda t, out, x, axis, keepdims: sum(
+        t * exp(x - spread(where(out == float("-inf"), 0, out), x, axis)), axis=axis, keepdims=keepdims
     ),
     saves="out x",
     dtypes="float",

@@ -57,6 +57,59 @@ def pull(
     return pieces
 
 
+def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """The tangent of a row's result, from those of its inputs.
+
+    Parameters
+    ----------
+    tangents : sequence
+        For each input its tangent, of its shape and dtype, or None where that is zero.
+    out, inputs
+        Values of one style.
+
+    Returns
+    -------
+    The tangent, of the shape and dtype of `out`; None where it is zero.
+    """
+    moving = [i for i, tangent in enumerate(tangents) if tangent is not None and op.has_rule(i)]
+    if not moving:
+        return None
+    if op.jvp == "linear":
+        moved = [
+            value if not op.has_rule(i) else TABLE["zeros_like"](value) if tangent is None else tangent
+            for i, (value, tangent) in enumerate(zip(inputs, tangents, strict=True))
+        ]
+        return op(moved, **attrs) if op.variadic else op(*moved, **attrs)
+    # Where the Jacobian is its own transpose, pulling back and pushing forward are one.
+    rules: Any = op.vjp if op.jvp == "symmetric" else op.jvp
+    total = None
+    for i in moving:
+        if op.jvp == "bilinear":
+            term = op(*[tangents[i] if k == i else value for k, value in enumerate(inputs)], **attrs)
+        else:
+            rule = rules[i]
+            tangent = tangents[i]
+            if op.broadcasts and tangent.shape != out.shape:
+                tangent = TABLE["broadcast_to"](tangent, shape=tuple(out.shape))
+            term = rule(tangent, out, *inputs, **attrs)
+        total = term if total is None else total + term
+    return total
+
+
+def promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs, cast to the dtypes that the row asks for; Python numbers stay as they are."""
+    if op.dtypes == "own":
+        return inputs
+    return tuple(
+        [
+            TABLE["cast"](value, dtype=dtype)
+            if dtype is not None and hasattr(value, "dtype") and value.dtype != dtype
+            else value
+            for value, dtype in zip(inputs, op.input_dtypes(inputs), strict=True)
+        ]
+    )
+
+
 def fitted(op: Op, position: int, piece: Any, want: Any) -> Any:
     """A cotangent, summed over axes that were broadcast, and checked against what it must be."""
     if op.broadcasts and piece.shape != want.shape:

@@ -42,6 +42,11 @@ class Op:
         One rule per input, so that a cotangent nobody asked for is never computed; None where an input has no
         derivative (an index, a condition). One rule alone is for the only input of a unary row, or, with `joint`,
         computes all cotangents together. None for the whole row: not differentiable.
+    jvp : {"symmetric", "linear", "bilinear"}, rule or tuple of (rule or None)
+        How a tangent is pushed forward. "symmetric": the Jacobian is its own transpose, so the vjp rules serve (every
+        element-wise row: the Jacobian is diagonal). "linear": the row itself, applied to the tangents. "bilinear": the
+        row with one input's tangent at a time. Else one rule per input, ``rule(tangent, out, *inputs, **attrs)``, whose
+        contributions are added. Every row that has a vjp has it.
     saves : str, or one str for each rule
         Which of ``out`` and the inputs the rules read the values of. The tape keeps just these alive, and where it is
         said rule by rule, just for the rules that will run; of the others a rule can ask ``shape``, ``dtype``, ``ndim``
@@ -60,6 +65,8 @@ class Op:
         The inputs come as one sequence (`concat`).
     joint : bool
         `vjp` is one rule for all inputs.
+    expr : str
+        For an element-wise row, the C expression for one entry; ``{0}``, ``{1}``, ... stand for the inputs' entries.
     doc : str
         One sentence, then where frameworks differ and whom we follow.
     """
@@ -71,6 +78,7 @@ class Op:
         *,
         vjp: Rule | Sequence[Rule | None] | None,
         infer: Callable[..., Spec],
+        jvp: str | Rule | Sequence[Rule | None] | None = None,
         saves: str | Sequence[str] = "",
         dtypes: str = "own",
         broadcasts: bool = False,
@@ -78,13 +86,14 @@ class Op:
         joint: bool = False,
         view: bool = False,
         strict: bool = False,
+        expr: str = "",
         doc: str = "",
         room: str = "",
     ) -> None:
         self.name, self.doc, self.room = name, doc, room
         self.kernel: Callable[..., Array] = _named(kernel) if isinstance(kernel, str) else kernel
         self.on_numpy: Callable[..., Array] = getattr(np, kernel) if isinstance(kernel, str) else partial(kernel, np)
-        self.infer, self.strict = infer, strict
+        self.infer, self.strict, self.expr = infer, strict, expr
         self.dtypes, self.broadcasts, self.variadic, self.joint, self.view = dtypes, broadcasts, variadic, joint, view
         parameters = list(inspect.signature(infer).parameters.values())
         self.inputs = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
@@ -95,11 +104,18 @@ class Op:
             self.vjp = vjp if callable(vjp) else None
         else:
             self.vjp = tuple(vjp) if isinstance(vjp, Sequence) else (vjp,)
+        self.jvp: str | tuple[Rule | None, ...] | None
+        if jvp is None or isinstance(jvp, str):
+            self.jvp = jvp
+        else:
+            self.jvp = (jvp,) if callable(jvp) else tuple(jvp)
         self._by_rule = [tuple(one.split()) for one in ((saves,) if isinstance(saves, str) else saves)]
         self.saves = tuple(dict.fromkeys(name for one in self._by_rule for name in one))
         self._keeps: dict[tuple[bool, ...], tuple[tuple[str, ...], bool]] = {}
         self.plain = not self.attrs and not variadic
         self.__name__, self.__doc__ = name, doc
+        if (self.vjp is None) != (self.jvp is None):
+            raise ValueError(f"op table: {name} has a vjp or a jvp, but not both; give both, or neither.")
         unknown = set(self.saves) - {"out", *self.inputs}
         if unknown:
             raise ValueError(f"op table: {name} saves {sorted(unknown)}, but its inputs are {self.inputs}.")

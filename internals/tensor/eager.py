@@ -12,6 +12,8 @@ import numpy as np
 
 from internals import ops
 from internals.device import Array, DeviceError, SimArray, check_one_device, is_writable, move
+from internals.ops.operators import Operators
+from internals.ops.rules import promoted
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op, is_array, run_on_arrays, style
 from internals.tensor.node import Leaf, Node, mode, next_order
@@ -63,15 +65,7 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
 def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
     """Inputs as Tensors and numbers of the dtypes the row asks for, and their arrays."""
     inputs = tuple([as_operand(value, op.name) for value in inputs])
-    if op.dtypes != "own":
-        inputs = tuple(
-            [
-                ops.cast(value, dtype=dtype)
-                if dtype is not None and type(value) is Tensor and value.data.dtype != dtype
-                else value
-                for value, dtype in zip(inputs, op.input_dtypes(inputs), strict=True)
-            ]
-        )
+    inputs = promoted(op, inputs)
     return inputs, [value.data if type(value) is Tensor else value for value in inputs]
 
 
@@ -252,8 +246,8 @@ def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
         return value.item()
     if is_array(value):
         return wrap(value)
-    if isinstance(value, bool | int | float):
-        return value
+    if isinstance(value, bool | int | float | Operators):
+        return value  # a number, or a value of another style, which will run the op
     if isinstance(value, list | tuple):
         return Tensor(value, device=like.device if like is not None else None)
     raise TypeError(
