@@ -154,11 +154,12 @@ def grade(
 def release(
     labs: Annotated[list[str] | None, typer.Argument(metavar="[LAB...]", help="Which; all, if none is named.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; say which are out of step.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write over a notebook that somebody worked in.")] = False,
 ) -> None:
     """Write the learners' notebooks from the solutions."""
     from autograder import release as releasing
 
-    raise typer.Exit(releasing.main([*(["--check"] if check else []), *(labs or [])]))
+    raise typer.Exit(releasing.main([*(["--check"] if check else []), *(["--force"] if force else []), *(labs or [])]))
 
 
 @app.command()

@@ -220,6 +220,26 @@ def released_text(source: Path) -> str:
     return render(release(notebook, source.stem))
 
 
+def holds_work(path: Path) -> bool:
+    """Whether somebody has worked in a released notebook: filled a hole or run a cell, or we can't tell."""
+    if not path.exists():
+        return False
+    try:
+        code = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+        return any(
+            cell.get("outputs")
+            or cell.get("execution_count")
+            or (marks_of(cell).get("solution") and not has_hole(cell))
+            for cell in code
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return True
+
+
+def has_hole(cell: Cell) -> bool:
+    return HOLE[-1] in text_of(cell)
+
+
 def write(target: Path, text: str) -> None:
     """Replace a file in one step: it is the old one or the new one, whatever happens meanwhile."""
     with tempfile.NamedTemporaryFile(
@@ -241,9 +261,9 @@ def labs_folder() -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """``[--check] [LAB...]``: write the released notebooks, or say which are out of step. The exit code."""
-    check = "--check" in arguments
-    wanted = [name for name in arguments if name != "--check"]
+    """``[--check] [--force] [LAB...]``: write the released notebooks, or say which are out of step. The exit code."""
+    check, force = "--check" in arguments, "--force" in arguments
+    wanted = [name for name in arguments if name not in ("--check", "--force")]
     folder = labs_folder()
     sources = {path.stem: path for path in sorted((folder / "solutions").glob("lab*.ipynb"))}
     chosen: list[str] = []
@@ -269,6 +289,11 @@ def main(arguments: Sequence[str]) -> int:
                     state = "is missing" if current is None else "is out of step with its solution"
                     print(f"release: {target} {state}. Run: autograder release {name}", file=sys.stderr)
                     code = 1
+            elif not force and holds_work(target):
+                raise ReleaseError(
+                    f"{target} has answers or outputs in it, which would be lost. "
+                    "Move it away first, or write over it with --force."
+                )
             else:
                 write(target, text)
                 print(f"{target}")

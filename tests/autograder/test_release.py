@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autograder import release as releasing
-from autograder.release import HOLE, ReleaseError, cut, nbgrader_problems, release, render
+from autograder.release import HOLE, ReleaseError, cut, marks_of, nbgrader_problems, release, render
 
 LAB = "lab05_tape"
 TASKS = ("rules", "order", "accumulate", "backward", "stale")
@@ -202,6 +202,33 @@ def test_check_fails_when_out_of_step(folder: Path, capsys: pytest.CaptureFixtur
     assert releasing.main(["--check"]) == 1
     assert f"Run: autograder release {LAB}" in capsys.readouterr().err
     assert target.read_bytes() == before
+
+
+def worked_in(text: str, how: str) -> str:
+    """A released notebook after somebody used it."""
+    if how == "unreadable":
+        return text[:-20]
+    used = json.loads(text)
+    cell = next(cell for cell in used["cells"] if marks_of(cell).get("solution"))
+    if how == "answered":
+        cell["source"] = "def f(x):\n    return 2 * x\n"
+    else:
+        cell["execution_count"] = 1
+    return json.dumps(used)
+
+
+@pytest.mark.parametrize("how", ["answered", "run", "unreadable"])
+def test_nobodys_work_is_written_over(folder: Path, capsys: pytest.CaptureFixture[str], how: str) -> None:
+    assert releasing.main([]) == 0
+    target = folder / f"{LAB}.ipynb"
+    released = target.read_text(encoding="utf-8")
+    mine = worked_in(released, how)
+    target.write_text(mine, encoding="utf-8")
+    assert releasing.main([]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert target.read_text(encoding="utf-8") == mine
+    assert releasing.main(["--force"]) == 0
+    assert target.read_text(encoding="utf-8") == released
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}'])
