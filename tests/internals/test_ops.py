@@ -75,7 +75,7 @@ def compare(got: Answer, want: Answer, *, dtype: bool = True) -> None:
 
 
 def test_every_row_has_a_case_and_every_case_a_row() -> None:
-    assert {case.op for case in CASES} == set(TABLE)
+    assert {case.op for case in CASES} == set(TABLE), "each row has one line in tests/internals/op_cases.py"
 
 
 def test_every_row_meets_the_edge_shapes() -> None:
@@ -97,7 +97,7 @@ def test_every_row_meets_the_edge_shapes() -> None:
         "log_softmax",
         "products_of_others",
         "index_put",
-    }
+    } | {name for name, op in TABLE.items() if op.room in {"conv"}}
     for name, kinds in met.items():
         wanted = {"size 1", "several", "plain", "reversed", "transposed", "stretched", "0-d", "size 0"}
         wanted -= {"0-d"} if name in no_scalars else set()
