@@ -19,7 +19,7 @@ from autograder.spec import Lab
 
 __all__ = [
     "Cell", "Notebook", "NotebookError", "Place", "make_cell", "match_lab", "parse", "parse_notebook", "place_tasks",
-    "read_notebook", "require_lab", "to_python",
+    "read_bytes", "read_notebook", "require_lab", "to_python",
 ]  # fmt: skip
 
 MAX_BYTES = 50 << 20
@@ -61,7 +61,7 @@ def read_notebook(path: str | os.PathLike[str]) -> Notebook:
         One line that says what is wrong with the file: not there, too large, not JSON, truncated, an old or unknown
         format, not Python, cells that are no cells.
     """
-    raw = _read_bytes(Path(path))
+    raw = read_bytes(Path(path))
     return parse_notebook(raw, Path(path).name)
 
 
@@ -75,7 +75,14 @@ def parse_notebook(raw: bytes, name: str = "notebook") -> Notebook:
     return Notebook(cells, _lab_name(metadata, name), hashlib.sha256(raw).hexdigest(), notes)
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file that is not too large for a notebook.
+
+    Raises
+    ------
+    NotebookError
+        It can't be opened or read, is no regular file (a pipe would be waited for), or is too large.
+    """
     try:
         # Non-blocking: opening a pipe that nobody writes to must not hang.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

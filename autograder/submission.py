@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -158,17 +159,12 @@ def read(path: Path) -> bytes:
     SubmissionError
         It can't be read, or is too large for a notebook.
     """
-    from autograder.notebook import MAX_BYTES
+    from autograder.notebook import NotebookError, read_bytes
 
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SubmissionError(
-                f"{path.name}: {path.stat().st_size >> 20} MB; a notebook may have {MAX_BYTES >> 20} MB. "
-                "Clear the outputs and save it again. Nothing was handed in."
-            )
-        return path.read_bytes()
-    except OSError as error:
-        raise SubmissionError(f"{path}: cannot be read: {error.strerror}. Nothing was handed in.") from error
+        return read_bytes(path)
+    except NotebookError as error:
+        raise SubmissionError(f"{error} Nothing was handed in.") from None
 
 
 def parse(data: bytes, name: str) -> Notebook:
@@ -207,6 +203,8 @@ def keep(data: bytes, name: str) -> Path | None:
         target = folder / f"{Path(name).stem}-{digest}.ipynb"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _ours_alone(folder):
+                continue
             with open(target, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -217,6 +215,12 @@ def keep(data: bytes, name: str) -> Path | None:
             continue
         return target
     return None
+
+
+def _ours_alone(folder: Path) -> bool:
+    """Whether nobody else can read or plant files there: in a temporary folder, others may have made it first."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 # --- from a notebook ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -98,8 +99,19 @@ def test_unproven_sandbox_grades_in_practice_and_says_so(home, notebook, graded_
     assert "an instructor's machine has the last word" in words.recorded_mode(done.report)
 
 
+def _of_size(path: Path, size: int) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    os.truncate(descriptor, size)
+    return descriptor
+
+
 BAD = {
-    "no such file": (None, "cannot be read"),
+    "no such file": (None, "can't be opened"),
+    "a pipe that nobody writes to": (os.mkfifo, "not a regular file"),
+    "a directory": (os.mkdir, "not a regular file"),
+    "a link to itself": (lambda path: path.symlink_to(path), "can't be opened"),
+    "a device without end": (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+    "too large": (lambda path: os.close(_of_size(path, 60 << 20)), "60 MB, at most 50 MB"),
     "not a notebook": (b"hello", "not a notebook"),
     "empty": (b"", "empty"),
     "truncated": (b'{"cells": [{"cell_type": "code", "sour', "cut off"),
@@ -118,7 +130,9 @@ BAD = {
 @pytest.mark.parametrize(("data", "reason"), BAD.values(), ids=BAD)
 def test_bad_file_is_one_line_and_nothing_is_stored(home, tmp_path, data, reason):
     path = tmp_path / "bad.ipynb"
-    if data is not None:
+    if callable(data):
+        data(path)
+    elif data is not None:
         path.write_bytes(data)
     with pytest.raises(SubmissionError, match=reason) as error:
         submit_file(path)
@@ -157,6 +171,23 @@ def test_home_that_cannot_be_written_keeps_the_copy_elsewhere(tmp_path, notebook
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     with pytest.raises(SubmissionError, match=r"A copy is kept at .*temporary"):
         submit_file(notebook)
+
+
+@pytest.mark.parametrize("plant", ["a link", "open to others"])
+def test_no_copy_is_kept_where_others_can_write(tmp_path, notebook, monkeypatch, plant):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AUTOGRADER_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    planted = tmp_path / f"autograder-kept-{os.getuid()}"
+    there = tmp_path / "elsewhere" if plant == "a link" else planted
+    there.mkdir()
+    if plant == "a link":
+        planted.symlink_to(there)
+    else:
+        there.chmod(0o777)
+    with pytest.raises(SubmissionError, match="No copy could be kept"):
+        submit_file(notebook)
+    assert list(there.iterdir()) == []
 
 
 def test_fault_while_storing_keeps_a_copy(home, notebook, monkeypatch):
