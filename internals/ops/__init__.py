@@ -45,6 +45,28 @@ from internals.ops.elementwise import (
     where,
     zeros_like,
 )
+from internals.ops.functions import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cosh,
+    exp2,
+    hypot,
+    isfinite,
+    isinf,
+    lerp,
+    log2,
+    log10,
+    logaddexp,
+    remainder,
+    sinh,
+    tan,
+    trunc,
+)
 from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
 from internals.ops.linalg import matmul
 from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from op_case import Case
+from op_cases_functions import FUNCTIONS
 from op_samples import (
     ALONG,
     KEYS,
@@ -16,8 +17,6 @@ from op_samples import (
     REDUCED,
     REDUCED_EMPTY,
     TWO,
-    Sample,
-    Values,
     anything,
     away_from_zero,
     below,
@@ -41,18 +40,6 @@ def flat(shape: tuple[int, ...], key: Any) -> np.ndarray:
 
 def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
     return tuple(range(len(x.shape))) if axis is None else tuple(np.atleast_1d(axis).tolist())
-
-
-def apply(name: str) -> Callable[..., Any]:
-    """The function of that dotted name, called with inputs and attributes as they are."""
-
-    def call(framework: Any, *inputs: Any, **attrs: Any) -> Any:
-        function = framework
-        for part in name.split("."):
-            function = getattr(function, part)
-        return function(*inputs, **attrs)
-
-    return call
 
 
 def torch_reduce(name: str) -> Callable[..., Any]:
@@ -139,38 +126,6 @@ def permutation(x: Any, axes: Any) -> list[int]:
 
 
 # The table
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """One row's counterparts and inputs.
-
-    Parameters
-    ----------
-    torch, tf : callable ``(framework, *inputs, **attrs)``, or the name of a function
-    samples : list of (input shapes, attributes)
-    values : one source of values for all inputs, or one for each
-    wrt : tuple of int
-        The inputs whose gradients are compared; all floating ones unless given.
-    also : tuple of str
-        More dtypes: "float16" where something accumulates, "int64" where integers are common. Integers are compared
-        with torch alone; tensorflow promotes them otherwise.
-    ties : bool
-        Equal entries are a kink: no finite differences in the layout that repeats entries.
-    """
-
-    op: str
-    torch: Callable[..., Any] | str
-    tf: Callable[..., Any] | str
-    samples: list[Sample]
-    values: Values | tuple[Values, ...] = anything
-    wrt: tuple[int, ...] | None = None
-    also: tuple[str, ...] = ()
-    ties: bool = False
-
-    def call(self, framework: str) -> Callable[..., Any]:
-        counterpart = getattr(self, framework)
-        return apply(counterpart) if isinstance(counterpart, str) else counterpart
 
 
 FUNCTIONAL = "nn.functional."
@@ -314,6 +269,7 @@ CASES = [
     Case("all", torch_reduce("all"), "reduce_all", REDUCED + REDUCED_EMPTY, booleans),
     Case("transfer", lambda t, x, device, source: x * 1, lambda f, x, device, source: f.identity(x),
          [on(shape, device="sim:1") for shape in ((), (0,), (1,), (2, 3, 4))]),
+    *FUNCTIONS,
 ]  # fmt: skip
 
 

@@ -24,6 +24,15 @@ def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarr
     return rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 3, shape)
 
 
+def fraction(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Between -1 and 1."""
+    return rng.uniform(-0.9, 0.9, shape)
+
+
+def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(1.2, 4, shape)
+
+
 def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(-2, 4, shape).astype(float)
 
@@ -65,6 +74,8 @@ def on(*inputs: tuple[int, ...], **attrs: Any) -> Sample:
 
 
 ONE = shapes(((),), ((0,),), ((1,),), ((2, 0, 3),), ((2, 3, 4),))
+BRIEF = shapes(((),), ((0,),), ((1,),), ((2, 3),))
+BRIEF_TWO = shapes(((), ()), ((0,), (1,)), ((1,), (1,)), ((3, 1), (2,)), ((2, 3), (2, 3)))
 TWO = shapes(
     ((), ()),
     ((), (2, 3)),

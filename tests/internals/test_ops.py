@@ -135,7 +135,8 @@ def test_as_finite_differences(group: Group, where: str) -> None:
     check_each([example for example in group.examples if example.smooth], check)
 
 
-NUMBERS = [case for case in CASES if len(TABLE[case.op].inputs) == 2 and TABLE[case.op].room == "elementwise"]
+ROOMS = {"elementwise", "functions"}
+NUMBERS = [case for case in CASES if len(TABLE[case.op].inputs) == 2 and TABLE[case.op].room in ROOMS]
 
 
 @on_every_device
@@ -266,7 +267,7 @@ def test_a_recorded_backward_pass_gives_the_same_bits(group: Group) -> None:
     check_each(plain(group), check)
 
 
-FLAT = {"sign", "floor", "ceil", "round"}
+FLAT = {"sign", "floor", "ceil", "round", "trunc"}
 """Rows whose derivative is 0 wherever there is one."""
 
 

@@ -21,7 +21,7 @@ def test_a_row_is_complete(op: Op) -> None:
     assert op.name == "transfer" or getattr(ops, op.name) is op
     assert op.doc.endswith(".")
     assert op.__doc__ == op.doc
-    assert op.room in {"elementwise", "index", "shape", "linalg", "loss", "reduce", "eager"}
+    assert op.room in {"elementwise", "functions", "index", "shape", "linalg", "loss", "reduce", "eager"}
     if op.differentiable and not op.joint:
         assert len(op.vjp) == op.arity
         assert any(op.has_rule(i) for i in range(op.arity))
@@ -41,7 +41,7 @@ def test_a_name_is_taken_once() -> None:
 
 def test_a_row_can_only_save_what_it_has() -> None:
     with pytest.raises(ValueError, match=r"halve saves \['y'\], but its inputs are \('x',\)"):
-        Op("halve", "negative", vjp=lambda g, out, x: g, saves="y", infer=lambda x: x)
+        Op("halve", "negative", vjp=lambda g, out, x: g, jvp="linear", saves="y", infer=lambda x: x)
 
 
 def test_what_is_kept_depends_on_whose_gradient_is_wanted() -> None:
