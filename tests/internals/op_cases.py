@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from conv_cases import CONV_CASES
 from op_case import Case
 from op_cases_functions import FUNCTIONS
 from op_samples import (
@@ -269,6 +270,7 @@ CASES = [
     Case("all", torch_reduce("all"), "reduce_all", REDUCED + REDUCED_EMPTY, booleans),
     Case("transfer", lambda t, x, device, source: x * 1, lambda f, x, device, source: f.identity(x),
          [on(shape, device="sim:1") for shape in ((), (0,), (1,), (2, 3, 4))]),
+    *CONV_CASES,
     *FUNCTIONS,
 ]  # fmt: skip
 

@@ -21,7 +21,7 @@ def test_a_row_is_complete(op: Op) -> None:
     assert op.name == "transfer" or getattr(ops, op.name) is op
     assert op.doc.endswith(".")
     assert op.__doc__ == op.doc
-    assert op.room in {"elementwise", "functions", "index", "shape", "linalg", "loss", "reduce", "eager"}
+    assert op.room in {"elementwise", "functions", "index", "shape", "linalg", "loss", "reduce", "eager", "conv"}
     if op.differentiable and not op.joint:
         assert len(op.vjp) == op.arity
         assert any(op.has_rule(i) for i in range(op.arity))
