@@ -120,7 +120,7 @@ class Grader:
             spec_version=lab.version,
             title=lab.title,
             mode=self.mode,
-            file=file,
+            file=file.encode(errors="backslashreplace").decode(),  # a name that is not UTF-8 can't be written out
             sha256=notebook.sha256,
             seed=self.seed,
             sandbox=sandbox.describe(kind),

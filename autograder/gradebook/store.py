@@ -16,6 +16,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import Session
 
+from autograder.cells import printable
 from autograder.gradebook import place, schema
 from autograder.gradebook.faults import GradebookError, one_line, shown
 from autograder.gradebook.models import Attempt, Content, Grade, Learner, Submission, TaskGrade, now
@@ -135,7 +136,7 @@ class Gradebook:
             submission_id = self._once(
                 session, Submission, {"learner_id": learner_id, "lab": lab, "sha256": sha256}, stored_at=moment
             )
-            session.add(Attempt(submission_id=submission_id, at=moment, filename=filename, source=source))
+            session.add(Attempt(submission_id=submission_id, at=moment, filename=printable(filename), source=source))
             session.flush()
             count = session.scalar(select(func.count()).where(Attempt.submission_id == submission_id)) or 1
         return Receipt(submission_id, sha256, count, moment)

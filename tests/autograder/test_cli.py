@@ -149,6 +149,16 @@ def test_pages(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_sandbox
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no file names that are not text")
+def test_a_name_that_is_not_text(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"bad\xff.ipynb")
+    write(lab / name)
+    assert cli.run(["grade", name, "--html", "page.html"]) == 0
+    assert "bad\\udcff.ipynb" in (lab / "page.html").read_text(encoding="utf-8")
+    assert "bad\\udcff" in capsys.readouterr().out
+
+
+@needs_sandbox
 def test_a_full_disk_keeps_the_old_page_and_says_so(
     lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

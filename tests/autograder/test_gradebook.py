@@ -131,6 +131,11 @@ def test_csv_has_a_row_per_submission_and_no_formulas(book):
     assert datetime.fromisoformat(second["first_at"]).tzinfo is not None
 
 
+def test_names_of_files_are_kept_as_they_can_be_shown(book):
+    hand_in(book, filename="\x1b[31m\udcff\u202e.ipynb")
+    assert queries.submissions(book)[0].filename == "\\x1b[31m\\udcff\\u202e.ipynb"
+
+
 def test_file_is_private_durable_and_found_by_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("AUTOGRADER_HOME", str(tmp_path / "new" / "home"))
     with open_gradebook() as book:
