@@ -148,10 +148,11 @@ class Lab(SphinxDirective):
         title = lab_title(notebook)
         box = nodes.admonition("", nodes.title(title, title), classes=["lab"])
         self.state.nested_parse(self.content, self.content_offset, box)
-        # The link is filled in by course.js where a Jupyter Server serves the site; elsewhere it stays hidden.
+        # The link is filled in by course.js where a Jupyter Server serves the site; elsewhere it stays hidden. The path
+        # is what JupyterLab calls it: the classroom's files begin in labs/.
         box += nodes.raw(
             "",
-            f'<p><a class="open-in-jupyterlab" data-notebook="labs/{lab}.ipynb" hidden>Open it in JupyterLab</a></p>',
+            f'<p><a class="open-in-jupyterlab" data-notebook="{lab}.ipynb" hidden>Open it in JupyterLab</a></p>',
             format="html",
         )
         how = [f"{{download}}`Download the notebook </labs/{lab}.ipynb>`, or in a checkout:", "", "```shell"]
