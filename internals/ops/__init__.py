@@ -1,5 +1,6 @@
 """The op table. ``TABLE[name]`` is a row; each row is also a function of this package."""
 
+from internals.ops.activations import elu, erf, gelu, gelu_tanh, leaky_relu, silu, softsign
 from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
 from internals.ops.elementwise import (
     abs,

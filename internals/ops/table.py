@@ -66,7 +66,8 @@ class Op:
     joint : bool
         `vjp` is one rule for all inputs.
     expr : str
-        For an element-wise row, the C expression for one entry; ``{0}``, ``{1}``, ... stand for the inputs' entries.
+        For an element-wise row, the C expression for one entry; ``{0}``, ``{1}``, ... stand for the inputs' entries,
+        and an attribute's name in braces for its value.
     doc : str
         One sentence, then where frameworks differ and whom we follow.
     """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from conv_cases import CONV_CASES
 from op_case import Case
+from op_cases_activations import ACTIVATIONS
 from op_cases_functions import FUNCTIONS
 from op_samples import (
     ALONG,
@@ -272,6 +273,7 @@ CASES = [
          [on(shape, device="sim:1") for shape in ((), (0,), (1,), (2, 3, 4))]),
     *CONV_CASES,
     *FUNCTIONS,
+    *ACTIVATIONS,
 ]  # fmt: skip
 
 

@@ -41,6 +41,8 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("atan2", lambda: ops.atan2(of(2, 3), of(4)), ValueError, r"\(2, 3\) and \(4,\)"),
     ("lerp", lambda: ops.lerp(of(2), of(2), of(3)), ValueError, r"\(2,\) and \(2,\) and \(3,\)"),
     ("remainder", lambda: ops.remainder(ids(3), 0), ValueError, "integer was divided by 0"),
+    ("leaky_relu", lambda: ops.leaky_relu(of(2), slope="steep"), TypeError, "slope must be a number, got str"),
+    ("elu", lambda: ops.elu(of(2), alpha=None), TypeError, "alpha must be a number, got NoneType"),
     ("clip", lambda: ops.clip(of(2)), ValueError, "low nor high"),
     ("where", lambda: ops.where(of(2), of(2), of(2)), TypeError, "boolean, got float32"),
     ("where", lambda: ops.where(of(2, dtype=bool), of(3), of(2)), ValueError, "3 and 2|2 and 3"),

@@ -16,7 +16,7 @@ from internals.ops import TABLE, Op
 WITH_ATTRIBUTES = {"cast", "clip"}
 """Element-wise, but what they do depends on attributes; a code generator writes these itself."""
 
-ROOMS = {"elementwise", "functions"}
+ROOMS = {"elementwise", "functions", "activations"}
 
 ROWS = [op for op in TABLE.values() if op.expr]
 
@@ -32,7 +32,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     functions = []
     for op in ROWS:
         arguments = ", ".join(f"const double *x{i}" for i in range(op.arity))
-        expression = op.expr.format(*[f"x{i}[k]" for i in range(op.arity)])
+        expression = op.expr.format(*[f"x{i}[k]" for i in range(op.arity)], **op.attrs)
         functions.append(
             f"void f_{op.name}({arguments}, double *out, long n) "
             f"{{ for (long k = 0; k < n; k++) out[k] = {expression}; }}"
@@ -55,7 +55,7 @@ def test_expression_computes_what_the_kernel_does(op: Op, compiled: ctypes.CDLL)
     getattr(compiled, f"f_{op.name}")(*pointers, ctypes.c_long(out.size))
     with np.errstate(all="ignore"):
         arrays = [inputs[0] > 0, *inputs[1:]] if op.name == "where" else inputs
-        want = op.on_numpy(*arrays).astype(float)
+        want = op.on_numpy(*arrays, **op.attrs).astype(float)
     np.testing.assert_allclose(out, want, rtol=1e-12, atol=1e-300)
 
 

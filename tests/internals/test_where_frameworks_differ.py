@@ -71,6 +71,7 @@ DIFFERENCES = [
     Difference("integers", "mean", "neither", (integers(1, 2),), "mean", "reduce_mean"),
     Difference("float16 overflow", "mean", "torch", (np.ones(70_000, np.float16),), "mean", "reduce_mean"),
     Difference("nothing", "max", "torch", (floats(),), "amax", "reduce_max"),
+    Difference("default slope", "leaky_relu", "torch", (floats(-1, 2),), "nn.functional.leaky_relu", "nn.leaky_relu"),
     Difference("axis of size 2", "squeeze", "tensorflow", (floats(1, 2),), lambda t, x: t.squeeze(x, 0),
                lambda f, x: f.squeeze(x, 0), lambda x: ops.squeeze(x, axis=0)),
     Difference("out of range", "one_hot", "tensorflow", (integers(0, 5),), **ONE_HOT, ours=lambda i: ops.one_hot(i,

@@ -1,0 +1,178 @@
+"""Activation functions beyond relu, sigmoid and tanh, and the error function that one of them is made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from internals.ops.elementwise import abs, exp, sigmoid, tanh, unary, where
+from internals.ops.reduce import wide
+from internals.ops.spec import Spec
+from internals.ops.table import row
+
+# Rational approximations of erf(x) / x for |x| <= 1/2, in x * x, and of erfc(x) exp(x * x) above, in x; highest power
+# first (W. J. Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23, 1969).
+_NEAR = (
+    (1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
+    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
+)
+_FAR = (
+    (
+        2.15311535474403846e-8,
+        5.64188496988670089e-1,
+        8.88314979438837594,
+        6.61191906371416295e1,
+        2.98635138197400131e2,
+        8.81952221241769090e2,
+        1.71204761263407058e3,
+        2.05107837782607147e3,
+        1.23033935479799725e3,
+    ),
+    (
+        1.0,
+        1.57449261107098347e1,
+        1.17693950891312499e2,
+        5.37181101862009858e2,
+        1.62138957456669019e3,
+        3.29079923573345963e3,
+        4.36261909014324716e3,
+        3.43936767414372164e3,
+        1.23033935480374942e3,
+    ),
+)
+
+
+def _ratio(x: Any, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Any:
+    above, below = coefficients
+    top, bottom = x * above[0], x * below[0]
+    for a, b in zip(above[1:-1], below[1:-1], strict=True):
+        top, bottom = (top + a) * x, (bottom + b) * x
+    return (top + above[-1]) / (bottom + below[-1])
+
+
+def _erf(xp: Any, x: Any) -> Any:
+    dtype, x = x.dtype if hasattr(x, "dtype") else None, wide(xp.asarray(x))
+    # From 6 on erf is 1 to the last digit, and x * x must not overflow.
+    size = xp.minimum(xp.abs(x), 6)
+    near = x * _ratio(size * size, _NEAR)
+    far = xp.copysign(1 - xp.exp(-size * size) * _ratio(size, _FAR), x)
+    result = xp.where(size <= 0.5, near, far)
+    return result if dtype is None else result.astype(dtype, copy=False)
+
+
+erf = unary(
+    "erf",
+    _erf,
+    vjp=lambda g, out, x: g * (2 / math.sqrt(math.pi)) * exp(-x * x),
+    saves="x",
+    dtypes="float",
+    expr="erf({0})",
+    doc="Error function: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
+)
+
+
+def _normal_below(x: Any) -> Any:
+    """How much of the standard normal distribution lies below x."""
+    return 0.5 * (1 + erf(x * math.sqrt(0.5)))
+
+
+gelu = unary(
+    "gelu",
+    lambda xp, x: 0.5 * x * (1 + _erf(xp, x * math.sqrt(0.5))),
+    vjp=lambda g, out, x: g * (_normal_below(x) + x * exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))),
+    saves="x",
+    dtypes="float",
+    expr="0.5 * {0} * (1 + erf({0} * 0.70710678118654752440))",
+    doc="x times the share of the standard normal distribution below x (Hendrycks & Gimpel 2016). The exact form, the "
+    "default of torch.nn.functional.gelu, tf.nn.gelu and Keras alike; gelu_tanh is the approximate one.",
+)
+
+_SLOPE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+def _gelu_tanh_vjp(g: Any, out: Any, x: Any) -> Any:
+    t = tanh(_SLOPE * (x + _CUBIC * x * x * x))
+    return g * 0.5 * (1 + t + x * (1 - t * t) * _SLOPE * (1 + 3 * _CUBIC * x * x))
+
+
+gelu_tanh = unary(
+    "gelu_tanh",
+    lambda xp, x: 0.5 * x * (1 + xp.tanh(_SLOPE * (x + _CUBIC * x * x * x))),
+    vjp=_gelu_tanh_vjp,
+    saves="x",
+    dtypes="float",
+    expr="0.5 * {0} * (1 + tanh(0.79788456080286535588 * ({0} + 0.044715 * {0} * {0} * {0})))",
+    doc="gelu with a tanh in place of the normal distribution, the form that GPT-2 was trained with: PyTorch's and "
+    "TensorFlow's gelu with approximate='tanh' and approximate=True.",
+)
+
+
+def _silu_vjp(g: Any, out: Any, x: Any) -> Any:
+    s = sigmoid(x)
+    return g * s * (1 + x * (1 - s))
+
+
+silu = unary(
+    "silu",
+    lambda xp, x: x * sigmoid.kernel(xp, x),
+    vjp=_silu_vjp,
+    saves="x",
+    dtypes="float",
+    expr="({0} >= 0 ? {0} / (1 + exp(-{0})) : {0} * exp({0}) / (1 + exp({0})))",
+    doc="x * sigmoid(x), also called swish.",
+)
+
+softsign = unary(
+    "softsign",
+    lambda xp, x: x / (1 + xp.abs(x)),
+    vjp=lambda g, out, x: g / ((1 + abs(x)) * (1 + abs(x))),
+    saves="x",
+    dtypes="float",
+    expr="{0} / (1 + fabs({0}))",
+    doc="x / (1 + abs(x)).",
+)
+
+
+def _number(name: str, attr: str, value: Any) -> None:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name}: {attr} must be a number, got {type(value).__name__}.")
+
+
+def _leaky_relu_infer(x: Spec, *, slope: float = 0.01) -> Spec:
+    _number("leaky_relu", "slope", slope)
+    return x
+
+
+leaky_relu = row(
+    "leaky_relu",
+    lambda xp, x, slope: xp.where(x > 0, x, slope * x),
+    vjp=lambda g, out, x, slope: where(x > 0, g, slope * g),
+    jvp="symmetric",
+    saves="x",
+    infer=_leaky_relu_infer,
+    strict=True,
+    dtypes="float",
+    expr="({0} > 0 ? {0} : {slope} * {0})",
+    doc="x where it is positive, else slope * x; the derivative at 0 is the slope. The slope is 0.01 unless given, as "
+    "in PyTorch; TensorFlow has 0.2.",
+)
+
+
+def _elu_infer(x: Spec, *, alpha: float = 1.0) -> Spec:
+    _number("elu", "alpha", alpha)
+    return x
+
+
+elu = row(
+    "elu",
+    lambda xp, x, alpha: xp.where(x > 0, x, alpha * xp.expm1(xp.minimum(x, 0))),
+    # The inner where keeps exp from overflowing in the branch that is not taken.
+    vjp=lambda g, out, x, alpha: where(x > 0, g, g * alpha * exp(where(x > 0, 0, x))),
+    jvp="symmetric",
+    saves="x",
+    infer=_elu_infer,
+    strict=True,
+    dtypes="float",
+    expr="({0} > 0 ? {0} : {alpha} * expm1({0}))",
+    doc="x where it is positive, else alpha * (exp(x) - 1).",
+)
