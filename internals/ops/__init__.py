@@ -2,6 +2,7 @@
 
 from internals.ops.activations import elu, erf, gelu, gelu_tanh, leaky_relu, silu, softsign
 from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
+from internals.ops.dropout import dropout
 from internals.ops.elementwise import (
     abs,
     add,
@@ -72,6 +73,17 @@ from internals.ops.functions import (
 from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
 from internals.ops.linalg import matmul
 from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax
+from internals.ops.normalise import batch_norm, group_norm, layer_norm, normalise, rms_norm, rms_normalise
+from internals.ops.pool import (
+    adaptive_avg_pool2d,
+    adaptive_avg_unpool2d,
+    avg_pool2d,
+    avg_unpool2d,
+    max_pool2d,
+    max_pool2d_index,
+    pick2d,
+    unpool2d,
+)
 from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
 from internals.ops.rules import pull, unbroadcast
 from internals.ops.shape import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from conv_cases import CONV_CASES
+from layer_cases import LAYER_CASES
 from op_case import Case
 from op_cases_activations import ACTIVATIONS
 from op_cases_functions import FUNCTIONS
@@ -272,6 +273,7 @@ CASES = [
     Case("transfer", lambda t, x, device, source: x * 1, lambda f, x, device, source: f.identity(x),
          [on(shape, device="sim:1") for shape in ((), (0,), (1,), (2, 3, 4))]),
     *CONV_CASES,
+    *LAYER_CASES,
     *FUNCTIONS,
     *ACTIVATIONS,
 ]  # fmt: skip

@@ -24,6 +24,8 @@ def ids(*values: int) -> Tensor:
 
 BROADCAST = [name for name, op in TABLE.items() if op.broadcasts and op.inputs == ("x", "y") and name != "matmul"]
 REDUCE = ["sum", "mean", "max", "min", "logsumexp", "any", "all", "prod", "argmax", "argmin"]
+POOL = ["max_pool2d", "max_pool2d_index", "avg_pool2d"]
+NORMALISE = ["normalise", "rms_normalise"]
 
 WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError,
@@ -124,6 +126,26 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("conv1d_weight", lambda: ops.conv1d_weight(of(1, 3, 4), of(1, 2, 2), size=3, groups=2), ValueError, "3 input"),
     ("conv2d_weight", lambda: ops.conv2d_weight(of(1, 3, 8, 8), of(1, 4, 8, 8), size=3), ValueError,
         r"\(1, 4, 8, 8\).*batch 1 and size \(6, 6\)"),
+    *[(name, lambda op=TABLE[name]: op(of(2, 4, 4), window=2), ValueError, r"\(2, 4, 4\); expected \(batch, channels")
+        for name in POOL],
+    *[(name, lambda op=TABLE[name]: op(of(1, 1, 4, 4), window=5), ValueError, r"\(5, 5\) .*\(4, 4\)") for name in POOL],
+    *[(name, lambda op=TABLE[name]: op(of(1, 1, 4, 4), window=2, padding=2), ValueError, "half") for name in POOL],
+    *[(name, lambda op=TABLE[name]: op(of(1, 1, 4, 4), window=0.5), TypeError, r"window .*0\.5") for name in POOL],
+    ("pick2d", lambda: ops.pick2d(of(1, 1, 4, 4), of(1, 1, 2, 2), window=2), TypeError, "integer dtype, got float32"),
+    ("pick2d", lambda: ops.pick2d(of(1, 1, 4, 4), ids(0), window=2), ValueError, r"\(1,\); .*\(1, 1, 2, 2\)"),
+    ("unpool2d", lambda: ops.unpool2d(of(1, 1, 2, 2), ids(0), window=2, size=4), ValueError, r"\(1,\); .*\(1, 1, 2,"),
+    ("avg_unpool2d", lambda: ops.avg_unpool2d(of(1, 1, 3, 3), window=2, size=4), ValueError,
+        r"\(1, 1, 3, 3\).*\(4, 4\); that is \(2, 2\)"),
+    ("adaptive_avg_pool2d", lambda: ops.adaptive_avg_pool2d(of(1, 1, 2, 2), size=0), ValueError, "size .*0"),
+    ("adaptive_avg_pool2d", lambda: ops.adaptive_avg_pool2d(of(1, 1, 0, 2), size=1), ValueError, r"\(1, 1, 0, 2\)"),
+    ("adaptive_avg_unpool2d", lambda: ops.adaptive_avg_unpool2d(of(2, 2), size=1), ValueError, r"\(2, 2\)"),
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=2), ValueError, "axis 2 ") for name in NORMALISE],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=1, eps=-1), ValueError, "eps .*-1") for name in NORMALISE],
+    ("dropout", lambda: ops.dropout(of(2), p=1.5, seed=0), ValueError, r"\[0, 1\], got 1\.5"),
+    ("dropout", lambda: ops.dropout(of(2), p=0.5, seed=-1), ValueError, "seed .*-1"),
+    ("batch_norm", lambda: ops.batch_norm(of(2)), ValueError, r"\(2,\)"),
+    ("layer_norm", lambda: ops.layer_norm(of(2), ndim=2), ValueError, r"ndim is 2.*\(2,\)"),
+    ("group_norm", lambda: ops.group_norm(of(2, 3, 4), 2), ValueError, r"\(2, 3, 4\).* 2 equal groups"),
     ("pow", lambda: ops.pow(ids(2), ids(-1)), ValueError, "negative integer powers"),
     ("mul", lambda: of(2) * 10**400, OverflowError, "mul: .*too large"),
 ]  # fmt: skip

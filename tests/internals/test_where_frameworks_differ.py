@@ -80,6 +80,17 @@ DIFFERENCES = [
     Difference("classes first or last", "cross_entropy", "torch", (np.full((2, 3, 2), 0.5, np.float32), integers([0,
         1], [2, 0])),
                "nn.functional.cross_entropy", "nn.sparse_softmax_cross_entropy_with_logits"),
+    Difference("NaN", "max_pool2d", "torch", (floats([[[NAN, 1]]]),), lambda t, x: t.nn.functional.max_pool2d(x, (1,
+        2)), lambda f, x: f.nn.max_pool2d(x[0, :, :, :, None], (1, 2), (1, 2), "VALID")[None, ..., 0],
+        lambda x: ops.max_pool2d(x, window=(1, 2))),
+    Difference("zeros of the padding", "avg_pool2d", "torch", (floats([[[1, 2], [3, 4]]]),),
+               lambda t, x: t.nn.functional.avg_pool2d(x, 3, 1, 1),
+               lambda f, x: f.nn.avg_pool2d(x[0, :, :, :, None], 3, 1, "SAME")[None, ..., 0],
+               lambda x: ops.avg_pool2d(x, window=3, stride=1, padding=1)),
+    Difference("where the padding goes", "conv2d", "torch", (floats([[[1, 2], [3, 5]]]), floats([[[1, 2, 3], [4, 5, 6],
+        [7, 8, 9]]])), lambda t, x, w: t.nn.functional.conv2d(x, w, stride=2, padding=1),
+               lambda f, x, w: f.nn.conv2d(x[0, :, :, :, None], f.transpose(w, [2, 3, 1, 0]), 2, "SAME")[None, ..., 0],
+               lambda x, w: ops.conv2d(x, w, stride=2, padding=1)),
 ]  # fmt: skip
 
 AGAINST_BOTH = [
