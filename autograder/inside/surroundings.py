@@ -10,18 +10,23 @@ import io
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 PRINTED = 20_000
 """Characters kept of what one cell or call prints."""
 
+_TOP_LEVEL_AWAIT = 0x2000  # ast.PyCF_ALLOW_TOP_LEVEL_AWAIT; importing ast takes a while
+
 _NO_OP_MAGICS = {
     "autoreload", "autosave", "config", "load_ext", "matplotlib", "precision", "pylab", "reload_ext", "unload_ext",
     "xmode",
 }  # fmt: skip
+_SHOWN_MAGICS = {"html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG"}
+"""Cells that are looked at, by nobody here."""
 _SHELL_MAGICS = {
-    "bash", "cmd", "conda", "edit", "html", "javascript", "js", "killbgscripts", "perl", "pip", "pypy", "python",
-    "python2", "python3", "ruby", "sc", "script", "sh", "sx", "system",
+    "bash", "cmd", "conda", "edit", "killbgscripts", "ls", "perl", "pip", "pypy", "python", "python2", "python3",
+    "ruby", "sc", "script", "sh", "sx", "system",
 }  # fmt: skip
 
 
@@ -108,26 +113,33 @@ class Shell:
     getoutput = getoutput_split = system_piped = system_raw = system
 
     def run_line_magic(self, name: str, line: str = "", _stack_depth: int = 1) -> Any:
-        self._refuse_shell(f"%{name}", name)
+        if name in _SHELL_MAGICS:
+            _refuse_shell(f"%{name}")
         if name in _NO_OP_MAGICS:
             return None
         if name == "time" and line:
-            return self._run(line)
+            return self._timed(line)
         return self._shell().run_line_magic(name, line)
 
     def run_cell_magic(self, name: str, line: str, cell: str) -> Any:
-        self._refuse_shell(f"%%{name}", name)
-        if name in ("time", "capture"):
-            return self._run("\n" + cell)
+        if name in _SHELL_MAGICS:
+            _refuse_shell(f"%%{name}")
+        if name in _SHOWN_MAGICS:
+            return None
+        if name == "time" or (name == "capture" and not line):
+            return self._run("\n" + _translated(cell))
         return self._shell().run_cell_magic(name, line, cell)
 
     magic = run_line_magic
 
-    def _refuse_shell(self, shown: str, name: str) -> None:
-        if name in _SHELL_MAGICS:
-            raise ShellRefused(
-                f"{shown}: other programs are not run while a notebook is graded; remove it, or tag the cell `use`."
-            )
+    def _timed(self, line: str) -> Any:
+        """``x = %time f()`` gives x the value of f()."""
+        try:
+            compile(line, "<time>", "eval", _TOP_LEVEL_AWAIT)
+        except SyntaxError:
+            return self._run(line)
+        self._run(f"__timed__ = ({line}\n)")
+        return self._names.pop("__timed__", None)
 
     def _shell(self) -> Any:
         if self._real is None:
@@ -137,6 +149,13 @@ class Shell:
             quiet = Config({"HistoryManager": {"enabled": False}})  # no database, and no thread to write to it
             shell = InteractiveShell.instance(config=quiet, user_module=sys.modules["__main__"], user_ns=self._names)
             vars(shell).update(dict.fromkeys(("system", "system_piped", "system_raw", "getoutput"), self.system))
+            # From now on the notebook may hold the real shell: it has to refuse, and to pass over, the same.
+            vars(shell).update(dict.fromkeys(("enable_gui", "enable_matplotlib", "enable_pylab"), _pass_over))
+            line, cell = shell.magics_manager.magics["line"], shell.magics_manager.magics["cell"]
+            line.update(dict.fromkeys(_NO_OP_MAGICS, _pass_over))
+            cell.update(dict.fromkeys(_SHOWN_MAGICS, _pass_over))
+            for magics, mark in ((line, "%"), (cell, "%%")):
+                magics.update({name: partial(_refuse_shell, f"{mark}{name}") for name in _SHELL_MAGICS})
             self._real = shell
         return self._real
 
@@ -144,6 +163,27 @@ class Shell:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._shell(), name)
+
+
+def _pass_over(*_: Any, **__: Any) -> None:
+    """Nothing to do while a notebook is graded."""
+
+
+def _refuse_shell(shown: str, *_: Any, **__: Any) -> NoReturn:
+    raise ShellRefused(
+        f"{shown}: other programs are not run while a notebook is graded; remove it, or tag the cell `use`."
+    )
+
+
+def _translated(cell: str) -> str:
+    """The Python of a cell that stood below a magic, where it may hold more of them."""
+    try:
+        compile(cell, "<cell>", "exec", _TOP_LEVEL_AWAIT)
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        return TransformerManager().transform_cell(cell)
+    return cell
 
 
 def stand_in() -> types.ModuleType:

@@ -180,6 +180,35 @@ def test_notebooks_run_as_learners_write_them(name: str, kind: str) -> None:
     assert seen.outcomes["attacked"].value == RESULTS.get(name, 3)
 
 
+IPYTHON_HABITS = {
+    "value-of-a-timed-line": "v = %time 1 + 2\ndef f(x): return v",
+    "magics-below-a-cell-magic": "%%time\n%matplotlib inline\n%time v = 3\ndef f(x): return v",
+    "cell-magics-in-each-other": "%%capture\n%%time\ndef f(x): return x",
+    "captured": "%%capture out\nprint(3)\ndef f(x): return int(out.stdout)",
+    "no-op-magics-after-real-ones": "%timeit -n1 -r1 1\n%matplotlib inline\n%load_ext autoreload\nget_ipython().run_line_magic('matplotlib', 'widget')\nfrom IPython import get_ipython as g\ng().run_line_magic('matplotlib', 'inline')\ng().enable_gui('qt')\ndef f(x): return x",
+    "shown-magics": "get_ipython().run_cell_magic('html', '', '<b>')\n%who\nget_ipython().run_cell_magic('html', '', '<b>')\ndef f(x): return x",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", IPYTHON_HABITS)
+def test_magics_work_wherever_they_stand(name: str, kind: str) -> None:
+    lab = small_lab(packages=("numpy", "ipython"), cell_limit=30.0, total_limit=60.0)
+    assert run(notebook_around(IPYTHON_HABITS[name]), kind, lab).outcomes["attacked"].value == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "command",
+    ["get_ipython().run_cell_magic('bash', '', 'ls')", "%pip install x", "!ls", "%ls", "files = !ls", "%sx ls"],
+)
+def test_other_programs_are_refused_by_a_real_shell_too(command: str, kind: str) -> None:
+    lab = small_lab(packages=("numpy", "ipython"), cell_limit=30.0, total_limit=60.0)
+    seen = run(notebook_around(f"%who\n{command}\ndef f(x): return x"), kind, lab).outcomes["attacked"]
+    assert isinstance(seen, Missing)
+    assert seen.cause == "processes"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_plots_are_headless(kind: str) -> None:
     lab = small_lab(packages=("numpy", "matplotlib"), cell_limit=30.0, total_limit=60.0)
