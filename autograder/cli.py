@@ -133,8 +133,11 @@ def grade(
     for file, outcome in zip(files, grade_files(files, chosen, workers=workers, grader=grader), strict=True):
         progress_done()
         if isinstance(outcome, GradeError):
-            complain(str(outcome))
-            rows.append({"file": os.fspath(file), "error": str(outcome)})
+            words = str(outcome)
+            if words.startswith(f"{file.name}:"):  # several files may have the same name
+                words = os.fspath(file) + words[len(file.name) :]
+            complain(words)
+            rows.append({"file": os.fspath(file), "error": words})
             code = WRONG_USE
             continue
         code = max(code, FULL if outcome.full_marks else NOT_FULL)

@@ -63,11 +63,13 @@ def page_paths(files: list[Path], out: Path | None) -> dict[Path, Path]:
     if not many:
         return {files[0]: out}
     pages: dict[Path, Path] = {}
+    stems = [file.stem for file in files]
     for file in files:
-        page = folder / f"{file.stem}.html"
-        number = 2
+        # Where every learner's file has the lab's name, the folder it lies in says whose it is.
+        name = file.stem if stems.count(file.stem) == 1 else f"{file.absolute().parent.name}-{file.stem}"
+        page, number = folder / f"{name}.html", 2
         while page in pages.values():
-            page, number = folder / f"{file.stem}-{number}.html", number + 1
+            page, number = folder / f"{name}-{number}.html", number + 1
         pages[file] = page
     return pages
 

@@ -144,8 +144,10 @@ def test_pages(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["grade", files[0], "--html", "one.html"]) == 0
     assert "<html" in (lab / "one.html").read_text(encoding="utf-8")
     assert cli.run(["grade", *files, "--html", "pages"]) == 0
-    assert sorted(path.name for path in (lab / "pages").iterdir()) == ["a-2.html", "a.html"]
+    assert {path.name for path in (lab / "pages").iterdir()} == {f"{lab.name}-a.html", "x-a.html"}
     capsys.readouterr()
+    assert cli.run(["grade", str(lab / "x" / "none.ipynb")]) == 2
+    assert f"{lab / 'x' / 'none.ipynb'}: " in capsys.readouterr().err
 
 
 @needs_sandbox
