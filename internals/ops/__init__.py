@@ -72,6 +72,7 @@ from internals.ops.functions import (
 )
 from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
 from internals.ops.linalg import matmul
+from internals.ops.lookup import take, untake
 from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax
 from internals.ops.normalise import batch_norm, group_norm, layer_norm, normalise, rms_norm, rms_normalise
 from internals.ops.pool import (
@@ -86,6 +87,7 @@ from internals.ops.pool import (
 )
 from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
 from internals.ops.rules import pull, unbroadcast
+from internals.ops.scan import cumprod, cumsum
 from internals.ops.shape import (
     broadcast_to,
     concat,
@@ -99,6 +101,7 @@ from internals.ops.shape import (
     transpose,
 )
 from internals.ops.spec import Spec, broadcast_shapes, promote
+from internals.ops.statistics import norm, std, var
 from internals.ops.table import TABLE, Op, row, style, swap
 
 __all__ = [name for name in dir() if not name.startswith("_")]

@@ -10,7 +10,9 @@ from conv_cases import CONV_CASES
 from layer_cases import LAYER_CASES
 from op_case import Case
 from op_cases_activations import ACTIVATIONS
+from op_cases_arranging import ARRANGING
 from op_cases_functions import FUNCTIONS
+from op_cases_reductions import REDUCTIONS
 from op_samples import (
     ALONG,
     KEYS,
@@ -276,6 +278,8 @@ CASES = [
     *LAYER_CASES,
     *FUNCTIONS,
     *ACTIVATIONS,
+    *REDUCTIONS,
+    *ARRANGING,
 ]  # fmt: skip
 
 

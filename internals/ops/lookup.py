@@ -1,0 +1,84 @@
+"""Rows of a table picked by a tensor of indices, and cotangents added back to where they were picked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from internals.ops.spec import Spec, normalise_axis, shape_of
+from internals.ops.table import row
+
+
+def _check_index(name: str, index: Spec) -> None:
+    if index.dtype.kind not in "iu":
+        raise TypeError(f"{name}: the index must be of an integer dtype, got {index.dtype}.")
+
+
+def _check_range(name: str, index: Any, size: int) -> None:
+    # A GPU's answer would have to be waited for, and CuPy wraps what is out of range around.
+    if isinstance(index, np.ndarray | np.generic | int) and np.size(index):
+        low, high = np.min(index), np.max(index)
+        if low < -size or high >= size:
+            raise IndexError(f"{name}: indices go from {low} to {high}, but the axis has {size} entries.")
+
+
+def _take_infer(x: Spec, index: Spec, *, axis: int = 0) -> Spec:
+    _check_index("take", index)
+    along = normalise_axis("take", axis, x.ndim)
+    return Spec((*x.shape[:along], *index.shape, *x.shape[along + 1 :]), x.dtype)
+
+
+def _take(xp: Any, x: Any, index: Any, axis: int) -> Any:
+    _check_range("take", index, x.shape[axis])
+    return xp.take(x, index, axis=axis)
+
+
+def _take_vjp(g: Any, out: Any, x: Any, index: Any, axis: int) -> Any:
+    return untake(g, index, axis=normalise_axis("take", axis, x.ndim), size=x.shape[axis])
+
+
+take = row(
+    "take",
+    _take,
+    vjp=(_take_vjp, None),
+    jvp="linear",
+    saves="index",
+    infer=_take_infer,
+    strict=True,
+    doc="The slices of x along an axis that `index`, of any shape, names; with axis 0 the rows of an embedding table. "
+    "torch.embedding and tf.gather. A negative index counts from the back, as in NumPy; PyTorch and TensorFlow refuse "
+    "it.",
+)
+
+
+def _untake_infer(g: Spec, index: Spec, *, axis: int, size: int) -> Spec:
+    _check_index("untake", index)
+    if g.ndim < index.ndim:
+        raise ValueError(f"untake: values of shape {g.shape} have fewer axes than the index, {index.shape}.")
+    along = normalise_axis("untake", axis, g.ndim - index.ndim + 1)
+    if g.shape[along : along + index.ndim] != index.shape:
+        raise ValueError(f"untake: values of shape {g.shape} must have the index's shape {index.shape} at axis {axis}.")
+    return Spec((*g.shape[:along], size, *g.shape[along + index.ndim :]), g.dtype)
+
+
+def _untake(xp: Any, g: Any, index: Any, axis: int, size: int) -> Any:
+    _check_range("untake", index, size)
+    shape = shape_of(index)
+    along = axis % (g.ndim - len(shape) + 1)
+    result = xp.zeros((*g.shape[:along], size, *g.shape[along + len(shape) :]), g.dtype)
+    xp.add.at(result, (slice(None),) * along + (index,), g)
+    return result
+
+
+untake = row(
+    "untake",
+    _untake,
+    vjp=(lambda v, out, g, index, axis, size: take(v, index, axis=axis), None),
+    jvp="linear",
+    saves="index",
+    infer=_untake_infer,
+    strict=True,
+    doc="Zeros with the slices of g added at `index` along an axis of length `size`: the derivative of take. A slice "
+    "picked twice receives both.",
+)
