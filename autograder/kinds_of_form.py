@@ -90,6 +90,8 @@ def wrong_dtype(e: Evidence) -> str | None:
     if e.first.kind != "dtype":
         return None
     got, want = e.first.got.dtype, e.first.want.dtype
+    if got.newbyteorder("=") == want.newbyteorder("="):
+        return f"The bytes of each number stand in the other order: {got} came, and {want} is this machine's own."
     if got.kind == "f" and want.kind == "f" and got.itemsize > want.itemsize:
         return (
             f"The dtype grew from {want} to {got}: np.zeros and np.ones make float64 unless told dtype=..., and "

@@ -97,6 +97,8 @@ MISTAKES: dict[str, Wrong] = {
     "float64": ("dtype", lambda x: x.astype(np.float32), lambda x: x, ONE),
     "float32": ("dtype", lambda x: x, lambda x: x.astype(np.float32), ONE),
     "integers": ("dtype", lambda x: x, lambda x: x.astype(int), ONE),
+    "complex": ("dtype", lambda x: x, lambda x: x + 0j, ONE),
+    "other byte order": ("dtype", lambda x: x, lambda x: x.astype(x.dtype.newbyteorder()), ONE),
     "off by one": ("off_by_one", lambda x: np.array([3, 5]), lambda x: np.array([4, 6]), ONE),
     "shifted": ("off_by_one", lambda x: x[:, 0], lambda x: np.roll(x[:, 0], 1), ONE),
     "one row too few": ("off_by_one", lambda x: x, lambda x: x[:-1], ONE),
@@ -358,3 +360,10 @@ def test_a_word_among_the_inputs() -> None:
 def test_nothing_is_said_where_nothing_tells() -> None:
     assert pattern([(USUAL[0], False), (USUAL[1], True), (USUAL[2], False), (USUAL[3], True)]) == []
     assert pattern([(USUAL[0], False)]) == []
+
+
+def test_the_other_byte_order_loses_no_digits() -> None:
+    _, right, wrong, cases = MISTAKES["other byte order"]
+    told = KINDS["dtype"](evidence(right, wrong, cases[0]))
+    assert told is not None
+    assert "in the other order" in told
