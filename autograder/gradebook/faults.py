@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -87,5 +88,5 @@ def one_line(url: str, doing: str) -> Iterator[None]:
     """Turn a database's or disk's own error into a GradebookError that says what was being done, and where."""
     try:
         yield
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:  # sqlite3's own come from the driver, asked directly
         raise GradebookError(f"gradebook {shown(url)}: could not {doing}: {in_words(error)}.") from error

@@ -296,6 +296,29 @@ def test_full_disk_is_one_line_and_loses_nothing(tmp_path):
     assert (counts, attempt) == ("(1, 1)", "1")
 
 
+FULL_FROM_THE_START = """
+import resource, sys
+from autograder.gradebook import open_gradebook, GradebookError
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+try:
+    open_gradebook(sys.argv[1])
+except GradebookError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_is_full_from_the_start_is_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_FROM_THE_START, str(tmp_path / "gradebook.sqlite")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "could not open it: the disk is full" in done.stdout
+
+
 @pytest.fixture
 def tiny_disk(tmp_path):
     folder = tmp_path / "tiny"
