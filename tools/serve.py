@@ -72,6 +72,13 @@ def build_site() -> None:
         say("There is no site under /book/ yet. The labs work all the same.")
 
 
+def port_number(text: str) -> int:
+    """A port that was named on the command line."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; expected a number from 1 to 65535")
+    return int(text)
+
+
 def is_free(port: int) -> bool:
     """Whether a server could listen on 127.0.0.1:`port` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -202,8 +209,11 @@ def serve(port: int, open_browser: bool, started: float) -> int:
 
 def main() -> int:
     started = time.monotonic()
-    parser = argparse.ArgumentParser(prog="make serve", description=__doc__)
-    parser.add_argument("--port", type=int, help=f"port to listen on (default: the first free one from {FIRST_PORT})")
+    usage = "make serve [ARGS='[--port PORT] [--no-browser] [--no-site]']"
+    parser = argparse.ArgumentParser(prog="make serve", usage=usage, description=__doc__)
+    parser.add_argument(
+        "--port", type=port_number, help=f"port to listen on (default: the first free one from {FIRST_PORT})"
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
     parser.add_argument("--no-site", action="store_true", help="don't build the site first")
     options = parser.parse_args()

@@ -165,6 +165,17 @@ def test_busy_port_is_one_clear_line() -> None:
     ]
 
 
+@pytest.mark.parametrize("port", ["99999", "0", "-1", "abc"])
+def test_a_port_that_is_none_is_one_clear_line(port: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, f"--port={port}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1:] == [
+        f"make serve: error: argument --port: {port!r} is not a port; expected a number from 1 to 65535"
+    ]
+
+
 def test_next_free_port_is_taken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import serve
