@@ -30,7 +30,7 @@ class Tolerance:
     absolute: float
 
 
-FLOAT64 = Tolerance(relative=1e-6, absolute=1e-9)
+FLOAT64 = Tolerance(relative=1e-8, absolute=1e-10)
 FLOAT32 = Tolerance(relative=1e-4, absolute=1e-5)
 
 

@@ -57,6 +57,7 @@ DIFFERENT = {
     "infinity came": (np.array([np.inf]), np.array([2.0]), "inf", ""),
     "infinity vanished": (np.array([2.0]), np.array([np.inf]), "inf", ""),
     "infinity of the wrong sign": (np.array([-np.inf]), np.array([np.inf]), "inf", ""),
+    "float64 by way of float32": ((A * 1.1).astype(np.float32).astype(float), A * 1.1, "value", ""),
     "a value": (A + np.array([0, 0, 1e-3]), A, "value", ""),
     "a value in float32": (F32 + np.float32(1e-2), F32, "value", ""),
     "an integer": (np.array([1, 2]), np.array([1, 3]), "value", ""),
