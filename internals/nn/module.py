@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -17,7 +17,17 @@ class Module:
 
     Attributes that are Tensors requiring a gradient are its parameters; attributes that are Modules, or lists of them,
     are its parts. Subclasses write `forward`.
+
+    Attributes
+    ----------
+    training : bool
+        Set by `train` and `eval`; dropout and batch normalisation ask for it.
+    buffers : tuple of str
+        The attributes, Tensors too, that belong to its state but are not trained.
     """
+
+    training = True
+    buffers: tuple[str, ...] = ()
 
     def forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward; write one.")
@@ -33,16 +43,20 @@ class Module:
                 seen.add(id(parameter))
                 yield name, parameter
 
-    def _walk(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor) and type(value.node) is Leaf:
+    def _walk(self, prefix: str, buffers: bool = False) -> Iterator[tuple[str, Tensor]]:
+        for name, value in self._attributes():
+            if isinstance(value, Module):
+                yield from value._walk(f"{prefix}{name}.", buffers)
+            elif isinstance(value, Tensor) and (type(value.node) is Leaf or (buffers and name in self.buffers)):
                 yield prefix + name, value
-            elif isinstance(value, Module):
-                yield from value._walk(f"{prefix}{name}.")
-            elif isinstance(value, list | tuple):
-                for i, part in enumerate(value):
-                    if isinstance(part, Module):
-                        yield from part._walk(f"{prefix}{name}.{i}.")
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        """Attributes by name; the Modules in a list, each by its place."""
+        for name, value in vars(self).items():
+            if isinstance(value, list | tuple):
+                yield from ((f"{name}.{i}", part) for i, part in enumerate(value) if isinstance(part, Module))
+            else:
+                yield name, value
 
     def parameters(self) -> list[Tensor]:
         """Every parameter once."""
@@ -53,12 +67,57 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def to(self, device: str | Device) -> Module:
-        """Move the parameters, in place; gradients are forgotten."""
+    def train(self, mode: bool = True) -> Self:
+        """Behave as in training, or with False as in evaluation; the parts too."""
+        self.training = mode
+        for _, part in self._attributes():
+            if isinstance(part, Module):
+                part.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Behave as in evaluation."""
+        return self.train(False)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Parameters and buffers by their dotted names, as PyTorch has them; copies on the host.
+
+        PyTorch's are no copies: there, training goes on in what was handed out.
+        """
         with no_grad():
-            for parameter in self.parameters():
-                parameter.data = parameter.to(device).data
-                parameter.grad = None
+            return {name: value.detach().to("cpu").numpy().copy() for name, value in self._walk("", buffers=True)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Write values into parameters and buffers, in place.
+
+        Parameters
+        ----------
+        state : mapping of name to array
+            With every name that `state_dict` gives, and no other.
+
+        Raises
+        ------
+        ValueError
+            A name is missing or unknown, or a value has another shape. Nothing is changed then.
+        """
+        mine = dict(self._walk("", buffers=True))
+        for what, names in (("missing", mine.keys() - state.keys()), ("unknown", state.keys() - mine.keys())):
+            if names:
+                raise ValueError(f"load_state_dict: {what}: {', '.join(sorted(names))}.")
+        values = {name: np.asarray(state[name], dtype=value.dtype) for name, value in mine.items()}
+        for name, value in mine.items():
+            if values[name].shape != value.shape:
+                raise ValueError(f"load_state_dict: {name} has shape {value.shape}, the value {values[name].shape}.")
+        with no_grad():
+            for name, value in mine.items():
+                value[...] = Tensor(values[name], device=value.device)
+
+    def to(self, device: str | Device) -> Self:
+        """Move parameters and buffers, in place; gradients are forgotten."""
+        with no_grad():
+            for _, value in self._walk("", buffers=True):
+                value.data = value.to(device).data
+        self.zero_grad()
         return self
 
 
@@ -117,6 +176,9 @@ class Sequential(Module):
 
     def __init__(self, *parts: Module) -> None:
         self.parts = list(parts)
+
+    def _attributes(self) -> Iterator[tuple[str, Any]]:
+        return ((str(i), part) for i, part in enumerate(self.parts))
 
     def forward(self, x: Any) -> Any:
         for part in self.parts:
