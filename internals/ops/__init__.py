@@ -1,6 +1,8 @@
 """The op table. ``TABLE[name]`` is a row; each row is also a function of this package."""
 
 from internals.ops.activations import elu, erf, gelu, gelu_tanh, leaky_relu, silu, softsign
+from internals.ops.arrange import diag_embed, diagonal, pad, repeat, roll, tile, tril, triu
+from internals.ops.contract import einsum, outer, tensordot
 from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
 from internals.ops.dropout import dropout
 from internals.ops.elementwise import (

@@ -85,7 +85,8 @@ def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs
     total = None
     for i in moving:
         if op.jvp == "bilinear":
-            term = op(*[tangents[i] if k == i else value for k, value in enumerate(inputs)], **attrs)
+            moved = [tangents[i] if k == i else value for k, value in enumerate(inputs)]
+            term = op(moved, **attrs) if op.variadic else op(*moved, **attrs)
         else:
             rule = rules[i]
             tangent = tangents[i]
