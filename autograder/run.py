@@ -362,6 +362,8 @@ class Runner:
                 because = (
                     f"cell {cell.number}, which defines {spoken}, failed: {failure.type}: {failure.message}{where}"
                 )
+                if failure.type == "ModuleNotFoundError":  # in the learner's own kernel it may well be there
+                    because += ". That module is not there while the lab is graded; import it in a cell of its own."
                 return Missing(names, because, failure.cause, cell.number, failure.traceback)
             if cell.skip:
                 return Missing(

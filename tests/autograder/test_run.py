@@ -91,6 +91,12 @@ def test_a_failing_cell_says_so_where_its_name_is_missed() -> None:
     assert "cell 1, line 2" in outcome.traceback
 
 
+def test_an_import_that_only_the_kernel_has_says_so() -> None:
+    outcome = attacked("import torch\ndef f(x): return x")
+    assert isinstance(outcome, Missing)
+    assert "No module named 'torch'. That module is not there while the lab is graded" in outcome.because
+
+
 def test_names_missing_for_other_reasons() -> None:
     assert attacked("g = 1").because == "no cell defines `f`."
     skipped = attacked(("def f(x): pass", ["training"]))
