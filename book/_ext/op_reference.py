@@ -41,15 +41,26 @@ def op_table(root: Path) -> dict[str, Any]:
 
 @cache
 def written_rows(file: Path) -> dict[str, str]:
-    """Find, for each op named in a module, the statement that adds its row, as it is written there."""
+    """Find, for each op named in a module, the statement that adds its row, as it is written there.
+
+    Where a function makes rows of a kind (``conv1d, conv1d_weight = convolutions(1)``), that is the function.
+    """
     text = file.read_text(encoding="utf-8")
-    rows = {}
-    for statement in ast.parse(text).body:
+    body = ast.parse(text).body
+    functions = {statement.name: statement for statement in body if isinstance(statement, ast.FunctionDef)}
+    rows: dict[str, str] = {}
+    for statement in body:
         for call in (n for n in ast.walk(statement) if isinstance(n, ast.Call)):
             if call.args and isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str):
                 source = ast.get_source_segment(text, statement)
                 if source is not None and isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
                     rows.setdefault(call.args[0].value, source)
+        made_by = getattr(getattr(statement, "value", None), "func", None)
+        if isinstance(statement, ast.Assign) and isinstance(made_by, ast.Name) and made_by.id in functions:
+            source = ast.get_source_segment(text, functions[made_by.id])
+            for name in [n.id for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]:
+                if source is not None:
+                    rows.setdefault(name, source)
     return rows
 
 

@@ -246,7 +246,10 @@ def row(name: str, kernel: Callable[..., Array] | str, **columns: Any) -> Op:
     """Add a row to the table."""
     if name in TABLE:
         raise ValueError(f"op table: there is a row called {name} already.")
-    room = sys._getframe(1).f_globals["__name__"].rpartition(".")[2]
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back  # past functions such as `unary`, which make rows for other rooms than their own
+    room = frame.f_globals["__name__"].rpartition(".")[2]
     TABLE[name] = Op(name, kernel, room=room, **columns)
     return TABLE[name]
 

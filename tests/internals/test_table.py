@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,13 @@ def test_a_row_is_complete(op: Op) -> None:
     if op.differentiable and not op.joint:
         assert len(op.vjp) == op.arity
         assert any(op.has_rule(i) for i in range(op.arity))
+
+
+@pytest.mark.parametrize("op", TABLE.values(), ids=TABLE)
+def test_a_row_is_in_the_room_it_names(op: Op) -> None:
+    """Also a row that a function of another room has made, such as `unary`."""
+    place = "internals.tensor" if op.name == "transfer" else "internals.ops"
+    assert getattr(importlib.import_module(f"{place}.{op.room}"), op.name) is op
 
 
 def test_a_row_as_a_reader_types_it() -> None:
