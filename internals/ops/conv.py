@@ -10,7 +10,8 @@ result is a view with the batch first again, so a network keeps this layout from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from internals.ops.table import Op, row
 
 Sizes = int | Sequence[int]
 
-LONGEST_PRODUCT = 2048
-"""How many columns the product for a weight's gradient takes at once: OpenBLAS is slow at long, thin products."""
+LONGEST_PRODUCT = 4096
+"""How many columns a product on the cpu takes at once: OpenBLAS is slow at long, thin matrices."""
 
 
 def sizes(name: str, what: str, value: Sizes, n: int, least: int) -> tuple[int, ...]:
@@ -41,24 +42,20 @@ def sizes(name: str, what: str, value: Sizes, n: int, least: int) -> tuple[int, 
     return tuple(int(size) for size in each)
 
 
-def per_axis(value: Sizes, n: int) -> Sequence[int]:
-    return (value,) * n if isinstance(value, int | np.integer) else value
+def per_axis(value: Sizes, n: int) -> tuple[int, ...]:
+    return (value,) * n if isinstance(value, int | np.integer) else tuple(value)
 
 
+@lru_cache(maxsize=256)
 def places(
-    window: Sequence[int], stride: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], counts: tuple[int, ...]
+) -> list[tuple[tuple[int, ...], tuple[slice, ...]]]:
     """Each place of a window, and what it meets of the input as the window moves to `counts` positions."""
-    for place in np.ndindex(*window):
-        yield (
-            place,
-            tuple(
-                [
-                    slice(p * d, p * d + s * (n - 1) + 1, s)
-                    for p, d, s, n in zip(place, dilation, stride, counts, strict=True)
-                ]
-            ),
-        )
+    axes = list(zip(stride, dilation, counts, strict=True))
+    return [
+        (place, tuple([slice(p * d, p * d + s * (n - 1) + 1, s) for p, (s, d, n) in zip(place, axes, strict=True)]))
+        for place in np.ndindex(*window)
+    ]
 
 
 def positions(size: Sequence[int], window: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> tuple[int, ...]:
@@ -89,15 +86,20 @@ def batch_first(xp: Any, x: Any) -> Any:
 
 
 def _columns(
-    xp: Any, x: Any, window: Sequence[int], counts: Sequence[int], stride: Sizes, padding: Sizes, dilation: Sizes
+    xp: Any, x: Any, window: Sequence[int], counts: tuple[int, ...], stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Any:
     """What the window meets: (channels, *window, *counts, batch)."""
     n = len(window)
     padded = batch_last(xp, x, per_axis(padding, n))
     columns = xp.empty((x.shape[1], *window, *counts, x.shape[0]), x.dtype)
-    for place, where in places(window, per_axis(stride, n), per_axis(dilation, n), counts):
+    for place, where in places(tuple(window), per_axis(stride, n), per_axis(dilation, n), counts):
         columns[(slice(None), *place)] = padded[(slice(None), *where)]
     return columns
+
+
+def _pieces(xp: Any, length: int) -> list[slice]:
+    step = LONGEST_PRODUCT if xp is np else max(length, 1)
+    return [slice(start, start + step) for start in range(0, length, step)]
 
 
 def _volume(shape: Sequence[int]) -> int:
@@ -109,11 +111,12 @@ def _conv(xp: Any, x: Any, weight: Any, stride: Sizes, padding: Sizes, dilation:
     window, outputs = weight.shape[2:], weight.shape[0]
     counts = positions(x.shape[2:], window, stride, padding, dilation)
     columns = _columns(xp, x, window, counts, stride, padding, dilation)
-    depth = _volume(weight.shape[1:])
-    product = xp.matmul(
-        xp.reshape(weight, (groups, outputs // groups, depth)),
-        xp.reshape(columns, (groups, depth, _volume(counts) * x.shape[0])),
-    )
+    depth, length = _volume(weight.shape[1:]), _volume(counts) * x.shape[0]
+    kernels = xp.reshape(weight, (groups, outputs // groups, depth))
+    columns = xp.reshape(columns, (groups, depth, length))
+    product = xp.empty((groups, outputs // groups, length), x.dtype)
+    for part in _pieces(xp, length):
+        xp.matmul(kernels, columns[:, :, part], out=product[:, :, part])
     return batch_first(xp, xp.reshape(product, (outputs, *counts, x.shape[0]))).astype(dtype, copy=False)
 
 
@@ -147,10 +150,9 @@ def _conv_weight(
     columns = _columns(xp, x, size, counts, stride, padding, dilation)
     columns = xp.swapaxes(xp.reshape(columns, (groups, channels * _volume(size), length)), 1, 2)
     rows = xp.reshape(batch_last(xp, g, (0,) * n), (groups, outputs // groups, length))
-    step = LONGEST_PRODUCT if xp is np else max(length, 1)
-    product = xp.matmul(rows[:, :, :step], columns[:, :step])
-    for start in range(step, length, step):
-        product += xp.matmul(rows[:, :, start : start + step], columns[:, start : start + step])
+    product = xp.zeros((groups, outputs // groups, channels * _volume(size)), x.dtype)
+    for part in _pieces(xp, length):
+        product += xp.matmul(rows[:, :, part], columns[:, part])
     return xp.reshape(product, (outputs, channels, *size)).astype(dtype, copy=False)
 
 

@@ -100,9 +100,9 @@ def _max_index(xp: Any, x: Any, window: Sizes, stride: Sizes | None, padding: Si
     best, *others = _met(xp, x, window, stride, padding, _lowest(x.dtype))
     index = xp.zeros(best.shape, np.int64)
     for place, other in enumerate(others, 1):
-        larger = (other > best) | (other != other)
-        index = xp.where(larger, place, index)
-        best = xp.where(larger, other, best)
+        larger = xp.logical_or(other > best, xp.isnan(other))
+        index = xp.maximum(index, larger * place)  # places only grow, and this is faster than choosing
+        best = xp.maximum(best, other)
     return batch_first(xp, index)
 
 
