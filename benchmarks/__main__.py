@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def speed(quick: bool) -> None:
-    """Training step, one recorded add, a long chain: against each framework that is installed."""
+    """Training steps, one recorded add, a long chain: against each framework that is installed."""
     from benchmarks.frameworks import ALL, threads
     from benchmarks.side_by_side import Row, compare
 
@@ -29,16 +29,18 @@ def speed(quick: bool) -> None:
             running[framework.name] = framework()
         except ImportError as error:
             absent[framework.name] = f"not installed ({error.name})"
-    losses = {name: one.mlp_step() for name, one in running.items()}
-    spread = max(losses.values()) - min(losses.values())
-    if spread > 1e-4:
-        raise SystemExit(f"benchmarks: the frameworks do not do the same step; first losses {losses}")
+    cnn_steps = {name: one.cnn_step for name, one in running.items() if hasattr(one, "cnn_step")}
+    for steps in ({name: one.mlp_step for name, one in running.items()}, cnn_steps):
+        losses = {name: step() for name, step in steps.items()}
+        if max(losses.values()) - min(losses.values()) > 1e-4:
+            raise SystemExit(f"benchmarks: the frameworks do not do the same step; first losses {losses}")
 
     rounds = 5 if quick else 31
     rows: list[Row] = []
     rows += compare(
         "MLP step 784-256-10, batch 128", {n: f.mlp_step for n, f in running.items()}, calls=10, rounds=rounds
     )
+    rows += compare("LeNet step, 1 x 28 x 28, batch 64", cnn_steps, calls=5, rounds=rounds)
     rows += compare(
         "one recorded add, (3, 4)",
         {n: f.add for n, f in running.items() if hasattr(f, "add")},

@@ -1,8 +1,8 @@
-"""The same three workloads written in each framework, from the same numbers.
+"""The same workloads written in each framework, from the same numbers.
 
 Each class does one training step of a 784-256-10 perceptron (batch 128, float32, plain SGD), one recorded `add` of
-two (3, 4) tensors, and a chain of additions, recorded and differentiated. Each is written the way its own
-documentation does it.
+two (3, 4) tensors, and a chain of additions, recorded and differentiated; internals and torch also one training step
+of a LeNet (batch 64, 1 x 28 x 28). Each is written the way its own documentation does it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-BATCH, SIZES, LR = 128, (784, 256, 10), 0.1
+BATCH, SIZES, LR, IMAGES = 128, (784, 256, 10), 0.1, 64
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
@@ -32,6 +32,21 @@ def numbers() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     return x, labels, weights
 
 
+def images() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """A batch of images, their labels, and a LeNet's starting parameters, linear weights as (inputs, outputs)."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((IMAGES, 1, 28, 28)).astype(np.float32)
+    labels = rng.integers(0, 10, IMAGES)
+    parameters: list[np.ndarray] = []
+    for shape in ((6, 1, 5, 5), (16, 6, 5, 5), (256, 120), (120, 84), (84, 10)):
+        inputs, outputs = (int(np.prod(shape[1:])), shape[0]) if len(shape) == 4 else shape
+        parameters += [
+            (rng.standard_normal(shape) * inputs**-0.5).astype(np.float32),
+            np.zeros(outputs, np.float32),
+        ]
+    return x, labels, parameters
+
+
 class Internals:
     name = "internals"
 
@@ -45,6 +60,15 @@ class Internals:
         self.sgd = optim.SGD(self.w, lr=LR)
         self.a = Tensor(np.ones((3, 4), np.float32), requires_grad=True)
         self.b = Tensor(np.ones((3, 4), np.float32), requires_grad=True)
+        pictures, classes, parameters = images()
+        self.pictures, self.classes = Tensor(pictures), Tensor(classes)
+        self.lenet = nn.Sequential(
+            *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+        )
+        self.lenet.load_state_dict(dict(zip(self.lenet.state_dict(), parameters, strict=True)))
+        self.lenet_sgd = optim.SGD(self.lenet.parameters(), lr=LR)
 
     def mlp_step(self) -> float:
         w1, b1, w2, b2 = self.w
@@ -52,6 +76,13 @@ class Internals:
         self.sgd.zero_grad()
         loss.backward()
         self.sgd.step()
+        return loss.item()
+
+    def cnn_step(self) -> float:
+        loss = self.nn.cross_entropy(self.lenet(self.pictures), self.classes)
+        self.lenet_sgd.zero_grad()
+        loss.backward()
+        self.lenet_sgd.step()
         return loss.item()
 
     def add(self) -> Any:
@@ -79,6 +110,18 @@ class Torch:
         self.sgd = torch.optim.SGD(self.w, lr=LR)
         self.a = torch.ones(3, 4, requires_grad=True)
         self.b = torch.ones(3, 4, requires_grad=True)
+        pictures, classes, parameters = images()
+        self.pictures, self.classes = torch.from_numpy(pictures), torch.from_numpy(classes)
+        nn = torch.nn
+        self.lenet = nn.Sequential(
+            *(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Linear(256, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)),
+        )
+        with torch.no_grad():
+            for mine, start in zip(self.lenet.parameters(), parameters, strict=True):
+                mine.copy_(torch.from_numpy(start.T if start.ndim == 2 else start))
+        self.lenet_sgd = torch.optim.SGD(self.lenet.parameters(), lr=LR)
 
     def mlp_step(self) -> float:
         w1, b1, w2, b2 = self.w
@@ -86,6 +129,13 @@ class Torch:
         self.sgd.zero_grad()
         loss.backward()
         self.sgd.step()
+        return float(loss.item())
+
+    def cnn_step(self) -> float:
+        loss = self.torch.nn.functional.cross_entropy(self.lenet(self.pictures), self.classes)
+        self.lenet_sgd.zero_grad()
+        loss.backward()
+        self.lenet_sgd.step()
         return float(loss.item())
 
     def add(self) -> Any:
