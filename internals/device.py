@@ -188,6 +188,14 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: self.device.xp._launch(function, (other, self), {})
 
 
+def pick(array: Any, key: Any) -> Any:
+    """``array[key]``: a view for every basic key, also of one entry, which NumPy would copy out."""
+    picked = array[key]
+    if isinstance(picked, np.generic):
+        return array[(*key, ...) if isinstance(key, tuple) else (key, ...)]
+    return picked
+
+
 class SimArray:
     """An array in the memory of a simulated accelerator. NumPy can't read it; ``device.to_host`` copies it out."""
 
@@ -233,7 +241,7 @@ class SimArray:
         return self.device.xp._launch(np.copy, (self,), {})
 
     def __getitem__(self, key: Any) -> SimArray:
-        return self.device.xp._launch(np.ndarray.__getitem__, (self, key), {})
+        return self.device.xp._launch(pick, (self, key), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.device.xp._launch(np.ndarray.__setitem__, (self, key, value), {})

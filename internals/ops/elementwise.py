@@ -354,9 +354,12 @@ isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", expr="{0} != {0}", d
 
 def _cast_infer(x: Spec, *, dtype: Any) -> Spec:
     try:
-        return Spec(x.shape, dtype)
+        result = Spec(x.shape, dtype)
     except TypeError:
         raise TypeError(f"cast: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.") from None
+    if result.dtype.kind not in "biuf" and result.dtype.name != "bfloat16":
+        raise TypeError(f"cast: {result.dtype} is not supported; expected booleans, integers or floating numbers.")
+    return result
 
 
 cast = row(
@@ -365,6 +368,7 @@ cast = row(
     vjp=lambda g, out, x, dtype: cast(g, dtype=x.dtype),
     jvp="linear",
     infer=_cast_infer,
+    strict=True,
     doc="x in another dtype. Between floating dtypes the cotangent is cast back; to an integer or boolean the "
     "derivative is lost, so the result does not require a gradient.",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import SimArray
+from internals.device import SimArray, pick
 from internals.ops.spec import Spec, broadcast_shapes, normalise_axis
 from internals.ops.table import row
 
@@ -55,7 +55,7 @@ def _getitem_infer(x: Spec, *, key: Any) -> Spec:
 
 getitem = row(
     "getitem",
-    lambda xp, x, key: x[key],
+    lambda xp, x, key: pick(x, key),
     vjp=lambda g, out, x, key: unindex(g, key=key, shape=tuple(x.shape)),
     jvp="linear",
     infer=_getitem_infer,

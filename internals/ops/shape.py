@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     for size in sizes:
         if not isinstance(size, int | np.integer):
             raise TypeError(f"reshape: sizes must be integers, got {type(size).__name__}.")
-    known = int(np.prod([size for size in sizes if size != -1], dtype=np.int64))
+    known = math.prod(int(size) for size in sizes if size != -1)
     if sizes.count(-1) > 1 or any(size < -1 for size in sizes):
         raise ValueError(
             f"reshape: shape {sizes} is not valid; sizes are not negative, and one of them may be -1 (what is left)."

@@ -245,7 +245,7 @@ def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
     if isinstance(value, np.bool_ | np.integer | np.floating):
         return value.item()
     if is_array(value):
-        return wrap(value)
+        return wrap(value) if value.dtype.isnative else Tensor(value)
     if isinstance(value, bool | int | float | Operators):
         return value  # a number, or a value of another style, which will run the op
     if isinstance(value, list | tuple):
@@ -283,12 +283,20 @@ def plain_key(key: Any, x: Tensor) -> Any:
         check_one_device("getitem", [x.data, key.data])
         key = key.data
     elif isinstance(key, list):
-        key = move(np.asarray(key), x.device)
+        key = move(_index_array(key), x.device)
     if hasattr(key, "dtype") and key.dtype.kind not in "biu":
         raise IndexError(f"getitem: an index must be of integers or booleans, got {key.dtype}.")
     if isinstance(key, np.ndarray) and x.device.name != "cpu":
         key = move(key, x.device)
     return key
+
+
+def _index_array(key: list[Any]) -> np.ndarray:
+    try:
+        array = np.asarray(key)
+    except ValueError as error:
+        raise IndexError(f"getitem: an index must be regular ({error}).") from None
+    return array if array.size else array.astype(np.int64)  # [] picks nothing; NumPy makes it float64
 
 
 def _transfer_infer(x: Spec, *, device: str, source: str) -> Spec:

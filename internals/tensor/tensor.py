@@ -47,11 +47,14 @@ class Tensor(Operators):
     ) -> None:
         if isinstance(data, Tensor):
             data = data.data
+        dtype = None if dtype is None else _dtype_called("Tensor", dtype)
         if is_array(data):
             array = data.copy() if dtype is None else data.astype(dtype)
             array = np.asarray(array) if isinstance(array, np.generic) else array
         else:
             array = _array_of(data, dtype)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if device is not None:
             array = move(array, device)
         if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
@@ -238,7 +241,8 @@ class Tensor(Operators):
         if named or isinstance(target, Device):
             there = device(target)
             return self if there is self.device else eager.transfer(self, device=there.name, source=self.device.name)
-        return self if self.dtype == np.dtype(target) else ops.cast(self, dtype=np.dtype(target))
+        dtype = _dtype_called("to", target)
+        return self if self.dtype == dtype else ops.cast(self, dtype=dtype)
 
     def cpu(self) -> Tensor:
         return self.to("cpu")
@@ -394,12 +398,23 @@ def _rebuilt(array: np.ndarray, name: str, requires_grad: bool, grad: Tensor | N
     return tensor
 
 
+def _dtype_called(name: str, dtype: Any) -> np.dtype:
+    try:
+        if dtype is not None:  # NumPy takes None for float64
+            return np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.")
+
+
 def _array_of(data: Any, dtype: Any) -> np.ndarray:
     if isinstance(data, list | tuple) and data and any(isinstance(item, Tensor) for item in data):
         data = [item.tolist() if isinstance(item, Tensor) else item for item in data]
     try:
         array = np.array(data, dtype=dtype)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
+        if dtype is not None:
+            raise TypeError(f"Tensor: the data can't become {dtype} ({error}).") from None
         raise TypeError(f"Tensor: the data has no regular shape ({error}).") from None
     if dtype is None and array.dtype == np.float64:
         array = array.astype(DEFAULT_FLOAT)

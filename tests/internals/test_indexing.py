@@ -165,3 +165,19 @@ def test_a_key_changed_after_its_use_changes_no_gradient(kind: Callable[[Any], A
     expected = np.zeros((3, 3))
     expected[within([0, 1])] = 1
     np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("place", ["cpu", "sim"])
+@pytest.mark.parametrize(("shape", "key"), [((2,), 0), ((2, 2), (0, 0)), ((), ()), ((2,), Ellipsis)], ids=str)
+def test_one_entry_is_a_view_like_any_other(shape: tuple[int, ...], key: Any, place: str) -> None:
+    x = Tensor(np.ones(shape), device=place)
+    mine, theirs = x[key], torch.ones(shape)
+    want = theirs[key]
+    mine += 1.0
+    want += 1.0
+    assert x.tolist() == theirs.tolist()
+    assert x.version == 1
+
+
+def test_an_empty_list_picks_nothing() -> None:
+    assert Tensor(np.ones((3, 2)))[[]].shape == (0, 2)

@@ -90,9 +90,13 @@ def test_momentum_does_not_keep_the_users_gradient() -> None:
         (lambda x: SGD([x], lr=float("nan")), "lr=nan"),
         (lambda x: SGD([x], lr=0.1, momentum=1.0), r"momentum in \[0, 1\).*momentum=1.0"),
         (lambda x: SGD([x], lr=0.1, momentum=-0.1), "momentum=-0.1"),
+        (lambda x: SGD([x, x], lr=0.1), "there twice"),
+        (lambda x: SGD([x, x * 2], lr=0.1), "parameter 1 was computed"),
+        (lambda x: SGD(x, lr=0.1), "given as a list"),
+        (lambda x: SGD([x], lr="0.1"), "must be numbers, got str"),
     ],
-    ids=["none", "fixed", "lr 0", "lr NaN", "momentum 1", "momentum negative"],
+    ids=["none", "fixed", "lr 0", "lr NaN", "momentum 1", "momentum negative", "twice", "computed", "tensor", "text"],
 )
 def test_bad_settings(make: Callable[[Tensor], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"SGD: .*{message}"):
+    with pytest.raises((ValueError, TypeError), match=f"SGD: .*{message}"):
         make(Tensor(1.0, requires_grad=True))

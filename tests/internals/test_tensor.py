@@ -417,3 +417,10 @@ def test_history_is_not_copied(duplicate: Any) -> None:
         x = x + 1
     with pytest.raises(RuntimeError, match="made by add"):
         duplicate(x)
+
+
+def test_the_other_byte_order_is_put_right() -> None:
+    x = Tensor(np.array([1.0, 2.0], ">f8"), requires_grad=True)
+    (x * np.array([3.0, 4.0], ">f8")).sum().backward()
+    assert x.dtype.isnative
+    np.testing.assert_array_equal(x.grad.numpy(), [3.0, 4.0])
