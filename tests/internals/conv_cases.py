@@ -106,9 +106,9 @@ CONV1D = [
 CONV2D = [
     on((1, 1, 1, 1), (1, 1, 1, 1)),
     on((0, 1, 3, 3), (2, 1, 2, 2)),
-    on((2, 3, 5, 6), (4, 3, 3, 2), stride=2, padding=(1, 0), dilation=(1, 2)),
-    on((1, 2, 4, 5), (4, 1, 2, 3), groups=2, padding=1),
-    on((2, 2, 4, 5), (3, 2, 2, 3)),
+    on((1, 3, 5, 6), (2, 3, 3, 2), stride=2, padding=(1, 0), dilation=(1, 2)),
+    on((1, 2, 3, 4), (4, 1, 2, 3), groups=2, padding=1),
+    on((2, 2, 3, 4), (3, 2, 2, 3)),
 ]
 TRANSPOSE1D = [
     on((1, 1, 1), (1, 1, 1)),
@@ -118,7 +118,7 @@ TRANSPOSE1D = [
 TRANSPOSE2D = [
     on((1, 1, 1, 1), (1, 1, 1, 1)),
     on((0, 2, 3, 3), (2, 1, 2, 2)),
-    on((1, 4, 2, 3), (4, 2, 3, 2), stride=(2, 3), padding=1, output_padding=(1, 2), dilation=(1, 2), groups=2),
+    on((1, 4, 2, 2), (4, 1, 3, 2), stride=(2, 3), padding=1, output_padding=(1, 2), dilation=(1, 2), groups=2),
     on((2, 3, 3, 2), (3, 2, 2, 3)),
 ]
 

@@ -146,7 +146,7 @@ LOW = float("-inf")
 
 LAYER_CASES = [
     Case("max_pool2d", lambda t, x, window, stride, padding: t.nn.functional.max_pool2d(x, window, stride, padding),
-         tf_pool("MAX", LOW), POOL),
+         tf_pool("MAX", LOW), POOL, also=("float16", "int64")),
     Case("max_pool2d_index", lambda t, x, **where: patches(t, x, **where, fill=LOW).argmax(-1),
          lambda f, x, **where: f.argmax(patches(f, x, **where, fill=LOW), -1), POOL),
     Case("pick2d", torch_pick, tf_pick, PICK, (lambda rng, shape: rng.standard_normal(shape), below(1)), wrt=(0,)),
@@ -156,7 +156,7 @@ LAYER_CASES = [
     Case("unpool2d", torch_unpool, tf_unpool, [((s[0], s[0]), attrs) for s, attrs in UNPOOL[2:]],
          (lambda rng, shape: rng.standard_normal(shape), below(4))),
     Case("avg_pool2d", lambda t, x, window, stride, padding: t.nn.functional.avg_pool2d(x, window, stride, padding),
-         tf_pool("AVG", 0), POOL),
+         tf_pool("AVG", 0), POOL, also=("float16",)),
     Case("avg_unpool2d", torch_avg_unpool, tf_avg_unpool, UNPOOL),
     Case("adaptive_avg_pool2d", lambda t, x, size: t.nn.functional.adaptive_avg_pool2d(x, size), tf_adaptive,
          [on((1, 1, 1, 1), size=1), on((0, 2, 4, 4), size=2), on((2, 3, 5, 4), size=(3, 2))]),

@@ -162,6 +162,27 @@ def test_max_pool_of_ties_and_nan_as_torch(values: list[float]) -> None:
     np.testing.assert_array_equal(grad(out.sum(), x).numpy(), t.grad.numpy())
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_product_in_pieces_is_the_whole(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = random(3, 4, 5, 6), random(2, 4 // groups, 3, 3)
+    g = random(3, 2, 3, 4)
+
+    def both() -> list[np.ndarray]:
+        return [ops.conv2d(x, weight, groups=groups), ops.conv2d_weight(x, g, size=(3, 3), groups=groups)]
+
+    whole = both()
+    monkeypatch.setattr("internals.ops.conv.LONGEST_PRODUCT", 7)  # of 36 columns, so the last piece is shorter
+    for got, want in zip(both(), whole, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_the_batch_stays_innermost_from_layer_to_layer() -> None:
+    """A convolution's result needs no copying for the next one."""
+    x = ops.conv2d(Tensor(random(4, 2, 8, 8)), Tensor(random(3, 2, 3, 3)))
+    for out in (x, ops.relu(x), ops.max_pool2d(x, window=2), ops.avg_pool2d(x, window=2), x + Tensor(random(3, 1, 1))):
+        assert np.moveaxis(out.numpy(), 0, -1).flags.c_contiguous
+
+
 @pytest.mark.parametrize("affine", [True, False])
 def test_functions_as_torchs(affine: bool) -> None:
     x, weight, bias = random(4, 6, 3), random(6, seed=1), random(6, seed=2)
