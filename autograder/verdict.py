@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from autograder import generate
 from autograder.answerkey import AnswerKey, Case
+from autograder.cells import printable
 from autograder.compare import compare, describe
 from autograder.diagnose import rank
 from autograder.diagnose_raised import diagnose_raised
@@ -28,6 +29,9 @@ PATIENCE = 5
 
 EXAMINED = 12
 """Wrong answers that are diagnosed, the smallest first."""
+
+SENTENCE = 600
+"""Characters of what is said about one fault."""
 
 REFUSED: tuple[Cause, ...] = ("network", "files", "processes", "input")
 
@@ -100,6 +104,14 @@ def try_one(runner: Calls, task: Task, case: Case) -> Tried:
 
 def faults(task: Task, case: Case, got: Any) -> list[str]:
     """What is wrong with an answer, in words; empty when it is right."""
+    # Names and texts in the answer are the learner's: they may be long, and may hold what steers a terminal.
+    return [
+        printable(fault[:SENTENCE]) + (" ..." if len(fault) > SENTENCE else "")
+        for fault in _faults(task, case, got)[:EXAMINED]
+    ]
+
+
+def _faults(task: Task, case: Case, got: Any) -> list[str]:
     if task.judge is None:
         return [mismatch.message for mismatch in compare(got, case.want, task.tolerance)]
     try:

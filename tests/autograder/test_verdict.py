@@ -209,3 +209,19 @@ def test_code_that_changes_its_mind_still_gets_a_verdict() -> None:
     flips = iter(range(100_000))
     result, _ = judged(lambda x: 2 * x if next(flips) % 3 else x + 1)
     assert result.verdict == "wrong"
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x1b[2J" + "x" * 10**6, {"y" * 10**6: 1}, ["\x9b" * 10**6] * 3], ids=["text", "key", "list"]
+)
+def test_texts_of_the_learners_are_cut_and_shown_as_text(odd: Any) -> None:
+    quoting = task(
+        "double", DOUBLE.oracles["one"], judge=lambda inputs, got, want: [] if got is want else [f"It is {got}."] * 99
+    )
+    for of in (DOUBLE, quoting):
+        result, _ = judged(lambda x: odd, of)
+        said = "".join([result.message, *result.diagnosis])
+        assert result.verdict == "wrong"
+        assert len(said) < 5_000
+        assert "\x1b" not in said
+        assert "\x9b" not in said
