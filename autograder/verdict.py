@@ -229,8 +229,8 @@ def shown(task: Task, answer: Any) -> str:
     if task.show is None:
         return literal(answer)
     try:
-        return task.show(answer)[:CHARACTERS]
-    except (TypeError, ValueError, LookupError, AttributeError):
+        return printable(task.show(answer)[:CHARACTERS])
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
         return literal(answer)  # what came from the sandbox may have any form
 
 

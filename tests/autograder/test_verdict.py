@@ -218,10 +218,12 @@ def test_texts_of_the_learners_are_cut_and_shown_as_text(odd: Any) -> None:
     quoting = task(
         "double", DOUBLE.oracles["one"], judge=lambda inputs, got, want: [] if got is want else [f"It is {got}."] * 99
     )
-    for of in (DOUBLE, quoting):
+    showing = task("double", DOUBLE.oracles["one"], show=lambda answer: f"{answer}")
+    for of in (DOUBLE, quoting, showing):
         result, _ = judged(lambda x: odd, of)
-        said = "".join([result.message, *result.diagnosis])
+        assert result.counter_example is not None
+        said = "".join([result.message, *result.diagnosis, result.counter_example.got])
         assert result.verdict == "wrong"
-        assert len(said) < 5_000
+        assert len(said) < 10_000
         assert "\x1b" not in said
         assert "\x9b" not in said
