@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from internals.ops.elementwise import abs, exp, sigmoid, tanh, unary, where
+from internals.ops.elementwise import abs, clip, exp, sigmoid, tanh, unary, where
 from internals.ops.reduce import wide
 from internals.ops.spec import Spec
 from internals.ops.table import row
@@ -51,13 +51,13 @@ def _ratio(x: Any, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) ->
 
 
 def _erf(xp: Any, x: Any) -> Any:
-    dtype, x = x.dtype if hasattr(x, "dtype") else None, wide(xp.asarray(x))
+    x, dtype = wide(x) if hasattr(x, "dtype") else x, getattr(x, "dtype", None)
     # From 6 on erf is 1 to the last digit, and x * x must not overflow.
     size = xp.minimum(xp.abs(x), 6)
     near = x * _ratio(size * size, _NEAR)
     far = xp.copysign(1 - xp.exp(-size * size) * _ratio(size, _FAR), x)
     result = xp.where(size <= 0.5, near, far)
-    return result if dtype is None else result.astype(dtype, copy=False)
+    return result if dtype is None or dtype.kind != "f" else result.astype(dtype, copy=False)
 
 
 erf = unary(
@@ -90,14 +90,21 @@ gelu = unary(
 _SLOPE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
+def _gelu_tanh(xp: Any, x: Any) -> Any:
+    # Beyond 20 the tanh is 1 to the last digit, and x * x * x would overflow float16.
+    near = xp.clip(x, -20, 20)
+    return 0.5 * x * (1 + xp.tanh(_SLOPE * (near + _CUBIC * near * near * near)))
+
+
 def _gelu_tanh_vjp(g: Any, out: Any, x: Any) -> Any:
-    t = tanh(_SLOPE * (x + _CUBIC * x * x * x))
-    return g * 0.5 * (1 + t + x * (1 - t * t) * _SLOPE * (1 + 3 * _CUBIC * x * x))
+    near = clip(x, -20, 20)
+    t = tanh(_SLOPE * (near + _CUBIC * near * near * near))
+    return g * 0.5 * (1 + t + near * (1 - t * t) * _SLOPE * (1 + 3 * _CUBIC * near * near))
 
 
 gelu_tanh = unary(
     "gelu_tanh",
-    lambda xp, x: 0.5 * x * (1 + xp.tanh(_SLOPE * (x + _CUBIC * x * x * x))),
+    _gelu_tanh,
     vjp=_gelu_tanh_vjp,
     saves="x",
     dtypes="float",
@@ -125,7 +132,7 @@ silu = unary(
 softsign = unary(
     "softsign",
     lambda xp, x: x / (1 + xp.abs(x)),
-    vjp=lambda g, out, x: g / ((1 + abs(x)) * (1 + abs(x))),
+    vjp=lambda g, out, x: g / (1 + abs(x)) / (1 + abs(x)),
     saves="x",
     dtypes="float",
     expr="{0} / (1 + fabs({0}))",

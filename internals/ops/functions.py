@@ -176,7 +176,10 @@ def _atan2_infer(y: Spec, x: Spec) -> Spec:
 atan2 = row(
     "atan2",
     "arctan2",
-    vjp=(lambda g, out, y, x: g * x / (x * x + y * y), lambda g, out, y, x: -g * y / (x * x + y * y)),
+    vjp=(
+        lambda g, out, y, x: g * (x / hypot(x, y)) / hypot(x, y),
+        lambda g, out, y, x: -g * (y / hypot(x, y)) / hypot(x, y),
+    ),
     jvp="symmetric",
     saves="y x",
     infer=_atan2_infer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from internals.ops import elementwise, index, linalg, loss, reduce, shape
+from internals.ops import elementwise, index, linalg, loss, reduce, scan, shape, statistics
 
 
 class Operators:
@@ -141,6 +141,21 @@ class Operators:
 
     def prod(self, axis: int | None = None, keepdims: bool = False) -> Self:
         return reduce.prod(self, axis=axis, keepdims=keepdims)
+
+    def var(self, axis: Any = None, keepdims: bool = False, correction: float = 1) -> Self:
+        return statistics.var(self, axis=axis, keepdims=keepdims, correction=correction)
+
+    def std(self, axis: Any = None, keepdims: bool = False, correction: float = 1) -> Self:
+        return statistics.std(self, axis=axis, keepdims=keepdims, correction=correction)
+
+    def norm(self, p: float = 2, axis: Any = None, keepdims: bool = False) -> Self:
+        return statistics.norm(self, p=p, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: int) -> Self:
+        return scan.cumsum(self, axis=axis)
+
+    def cumprod(self, axis: int) -> Self:
+        return scan.cumprod(self, axis=axis)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
         return reduce.argmax(self, axis=axis, keepdims=keepdims)
