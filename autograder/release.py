@@ -169,9 +169,14 @@ def check_notebook(notebook: dict[str, Any], name: str) -> None:
         if marks["grade_id"] in seen:
             raise ReleaseError(f"{where}: the grade_id {marks['grade_id']!r} is used twice.")
         seen.add(marks["grade_id"])
-    from autograder.spec import load_lab
+    from autograder.spec import lab_names, load_lab
 
-    for task in load_lab(name).tasks:
+    try:
+        lab = load_lab(name)
+    except ValueError as error:
+        todo = "" if name in lab_names() else f" Write its spec first, autograder/specs/{name}.py."
+        raise ReleaseError(f"{name}: {error}{todo}") from None
+    for task in lab.tasks:
         for grade_id in (task.name, f"check-{task.name}"):
             if grade_id not in seen:
                 raise ReleaseError(f"{name}: no cell has the grade_id {grade_id!r}.")

@@ -151,7 +151,13 @@ def load_lab(name: str) -> Lab:
     ]
     if len(matches) != 1:
         raise ValueError(f"no lab is called {name!r}; there are {', '.join(lab_names())}.")
-    return importlib.import_module(f"autograder.specs.{matches[0]}").lab
+    module = importlib.import_module(f"autograder.specs.{matches[0]}")
+    lab = getattr(module, "lab", None)
+    if not isinstance(lab, Lab) or lab.name != matches[0]:
+        raise ValueError(
+            f"autograder/specs/{matches[0]}.py defines no `lab` of that name: lab = Lab({matches[0]!r}, ...)."
+        )
+    return lab
 
 
 def driver_source(lab: Lab) -> str:

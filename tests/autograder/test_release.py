@@ -174,6 +174,21 @@ def test_a_grade_id_twice_a_task_without_cell_another_lab() -> None:
         release(notebook(), "lab99_other")
 
 
+def test_a_lab_without_its_spec() -> None:
+    given = notebook()
+    given["metadata"]["autograder"]["lab"] = "lab99_other"
+    with pytest.raises(ReleaseError, match=r"Write its spec first, autograder/specs/lab99_other\.py"):
+        release(given, "lab99_other")
+
+
+def test_a_spec_that_defines_no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    from autograder.specs import lab05_tape
+
+    monkeypatch.delattr(lab05_tape, "lab")
+    with pytest.raises(ReleaseError, match=r"specs/lab05_tape\.py defines no `lab`"):
+        release(notebook(), LAB)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one solution notebook, and the current directory in it."""
