@@ -123,7 +123,7 @@ def _roll_infer(x: Spec, *, shift: int | Sequence[int], axis: int | Sequence[int
 
 
 def _back(shift: int | Sequence[int]) -> int | tuple[int, ...]:
-    return tuple(-one for one in shift) if isinstance(shift, tuple | list) else -shift
+    return -shift if isinstance(shift, int | np.integer) else tuple(-one for one in shift)
 
 
 roll = row(
@@ -152,7 +152,7 @@ def _borders(x: Any, width: int | Sequence[Sequence[int]]) -> list[tuple[int, in
 
 def _pad_infer(x: Spec, *, width: int | Sequence[Sequence[int]], value: float = 0) -> Spec:
     borders = _borders(x, width)
-    return Spec([n + before + after for n, (before, after) in zip(x.shape, borders, strict=True)], x.dtype)
+    return Spec(tuple(n + before + after for n, (before, after) in zip(x.shape, borders, strict=True)), x.dtype)
 
 
 def _pad_vjp(g: Any, out: Any, x: Any, width: Any, value: float) -> Any:
@@ -206,7 +206,7 @@ def _tiles(x: Any, reps: int | Sequence[int]) -> tuple[tuple[int, ...], tuple[in
 
 def _tile_infer(x: Spec, *, reps: int | Sequence[int]) -> Spec:
     shape, counts = _tiles(x, reps)
-    return Spec([n * count for n, count in zip(shape, counts, strict=True)], x.dtype)
+    return Spec(tuple(n * count for n, count in zip(shape, counts, strict=True)), x.dtype)
 
 
 def _tile_vjp(g: Any, out: Any, x: Any, reps: int | Sequence[int]) -> Any:

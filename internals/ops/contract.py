@@ -54,7 +54,7 @@ def _einsum_infer(*tensors: Spec, equation: str) -> Spec:
                 raise ValueError(
                     f"einsum: {equation!r}: {letter} is {sizes[letter]} in one operand and {size} in another."
                 )
-    return Spec([sizes[letter] for letter in result], tensors[0].dtype)
+    return Spec(tuple(sizes[letter] for letter in result), tensors[0].dtype)
 
 
 def _einsum(xp: Any, *tensors: Any, equation: str) -> Any:
@@ -136,7 +136,7 @@ def _summed(x: Any, y: Any, axes: Axes) -> tuple[list[int], list[int], list[int]
 
 def _tensordot_infer(x: Spec, y: Spec, *, axes: Axes = 2) -> Spec:
     _, _, rows, columns = _summed(x, y, axes)
-    return Spec([x.shape[i] for i in rows] + [y.shape[i] for i in columns], x.dtype)
+    return Spec((*[x.shape[i] for i in rows], *[y.shape[i] for i in columns]), x.dtype)
 
 
 def _tensordot(xp: Any, x: Any, y: Any, axes: Axes) -> Any:

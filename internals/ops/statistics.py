@@ -13,7 +13,7 @@ from internals.ops.table import row
 
 def _reduced(name: str, x: Spec, axis: Axis, keepdims: bool) -> Spec:
     axes = normalise_axes(name, axis, x.ndim)
-    return Spec(kept(x.shape, axes) if keepdims else [n for i, n in enumerate(x.shape) if i not in axes], x.dtype)
+    return Spec(kept(x.shape, axes) if keepdims else tuple(n for i, n in enumerate(x.shape) if i not in axes), x.dtype)
 
 
 def _per_entry(x: Any, axis: Axis, correction: float) -> float:
