@@ -176,6 +176,26 @@ def test_a_product_in_pieces_is_the_whole(groups: int, monkeypatch: pytest.Monke
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_float16_is_added_up_in_float32() -> None:
+    """What lies between would overflow, or stand still at 2048, in float16; forward and backward."""
+    ones = np.ones((1, 1, 1, 3000), np.float16)
+    x = Tensor(30 * ones, requires_grad=True)
+    assert ops.avg_pool2d(x, window=(1, 3000)).item() == 30
+    assert ops.conv_transpose2d(Tensor(ones), Tensor(ones)).numpy().max() == 3000
+    values = 300 * random(1, 64)
+    want = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+    x = Tensor(values.astype(np.float16), requires_grad=True)
+    for out, theirs in (
+        (ops.layer_norm(x), T.functional.layer_norm(want, (64,))),
+        (ops.rms_norm(x), T.functional.rms_norm(want, (64,))),
+    ):
+        np.testing.assert_allclose(out.detach().numpy(), theirs.detach().numpy(), rtol=5e-3, atol=5e-3)
+        g = 100 * random(1, 64, seed=1)
+        (gradient,) = torch.autograd.grad(theirs, want, torch.tensor(g, dtype=torch.float64))
+        found = grad(out, x, Tensor(g.astype(np.float16)))
+        np.testing.assert_allclose(found.numpy(), gradient.numpy(), rtol=2e-2, atol=2e-2)
+
+
 def test_the_batch_stays_innermost_from_layer_to_layer() -> None:
     """A convolution's result needs no copying for the next one."""
     x = ops.conv2d(Tensor(random(4, 2, 8, 8)), Tensor(random(3, 2, 3, 3)))
