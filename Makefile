@@ -52,5 +52,5 @@ release: setup  ## write labs/*.ipynb from labs/solutions/*.ipynb
 	$(BIN)/autograder release $(ARGS)
 
 clean:  ## remove what was built; keeps .venv and your grades
-	rm -rf book/_build .jupyter_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .benchmarks .run build dist
+	rm -rf book/_build .jupyter_cache .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .benchmarks .run build dist
 	find internals autograder classroom tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
