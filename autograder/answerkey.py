@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 from autograder import generate
+from autograder.cells import undisturbed
 from autograder.compare import compare
 from autograder.oracles import Answer, Oracle, OracleError, RuntimeUnsafe
 from autograder.spec import Inputs, Lab, Task
@@ -110,7 +112,8 @@ class AnswerKey:
             threading.Thread(target=self._serve, args=(name, queue), daemon=True).start()
         for task in self.tasks:
             try:
-                asking = _Asking(task, generate.draw(task, self.seed))
+                # Hypothesis reads the source of the strategies.
+                asking = _Asking(task, undisturbed(partial(generate.draw, task, self.seed)))
             except Exception as error:  # noqa: BLE001  a spec's own code; becomes `ungraded`, never the learner's fault
                 fault = OracleError(f"the cases of {task.name} cannot be drawn: {type(error).__name__}: {error}")
                 self._cases[task.name].set_exception(fault)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 SKIPPED_TAGS = ("training", "plot", "use", "submit")
 _MAX_MAGIC_LINES = 200
 _FILTERS = threading.Lock()
+Built = TypeVar("Built")
 
 
 def printable(text: str) -> str:
@@ -113,7 +114,25 @@ def _tree(source: str) -> Any:
     # An invalid escape in a learner's string is not news in the grader's log. Filters belong to all threads.
     with _FILTERS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        return undisturbed(
+            lambda: compile(
+                source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
+            )
+        )
+
+
+def undisturbed(build: Callable[[], Built], tries: int = 50) -> Built:
+    """What `build` gives, which may build syntax trees while other threads do.
+
+    CPython 3.11 keeps one count of a tree's depth for all threads: where they take turns while a tree is built, as a
+    collection of garbage makes them, it ends in a SystemError ("recursion depth mismatch"). The next try starts afresh.
+    """
+    for _ in range(tries - 1):
+        try:
+            return build()
+        except SystemError:
+            continue
+    return build()
 
 
 def _syntax_problem(source: str) -> tuple[str, int]:

@@ -76,7 +76,9 @@ def check(*tasks: str, lab: str = "") -> Checked:
         "lab": lab,
         "file": notebook_file(shell.user_ns),
         "cells": [list(cell) for cell in executed(shell)],
-        "defined": sorted(name for name in shell.user_ns if isinstance(name, str) and not name.startswith("_")),
+        "defined": sorted(
+            name for name in shell.user_ns if type(name) is str and name.isidentifier() and name[0] != "_"
+        ),
     }
     try:
         with Waiting() as waiting:
@@ -112,7 +114,8 @@ def executed(shell: Any) -> list[tuple[int, str, bool]]:
     """(number, source, ran to its end) of every cell run in this kernel, oldest first; the running one last."""
     sources = list(shell.history_manager.input_hist_raw)
     return [
-        (number, source, (number, source.rstrip("\n")) not in _failed)
+        # Half of a surrogate pair is no text that can be sent; it stands for no name either.
+        (number, source.encode(errors="replace").decode(), (number, source.rstrip("\n")) not in _failed)
         for number, source in enumerate(sources)
         if number and source.strip()
     ]

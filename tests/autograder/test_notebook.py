@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from boxes import small_lab, task
 
+import autograder.cells
+from autograder.cells import undisturbed
 from autograder.notebook import (
     Cell,
     Notebook,
@@ -288,3 +290,25 @@ def test_the_lab_is_found_by_metadata_or_by_what_is_in_the_notebook() -> None:
     with pytest.raises(NotebookError, match="not for 'lab01_two'"):
         require_lab(parse("x", metadata={"autograder": {"lab": "lab00_small"}}), two)
     require_lab(parse("x"), two)
+
+
+def test_cells_are_read_while_other_threads_build_syntax_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 counts the depth of trees for all threads together, and fails where they take turns."""
+    failures = [SystemError("AST constructor recursion depth mismatch (before=57, after=30)")] * 3
+
+    def build(*args: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return compile(*args, **options)
+
+    monkeypatch.setattr(autograder.cells, "compile", build, raising=False)
+    assert make_cell(1, "x = 1").defines == {"x"}
+    assert not failures
+
+
+def test_a_lasting_fault_is_not_hidden() -> None:
+    def build() -> None:
+        raise SystemError("always")
+
+    with pytest.raises(SystemError, match="always"):
+        undisturbed(build)
