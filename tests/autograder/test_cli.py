@@ -113,6 +113,7 @@ def test_not_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_sandbox
+@pytest.mark.slow
 def test_many_files_get_a_line_each_and_the_worst_exit_code(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [write(lab / "a.ipynb"), write(lab / "b.ipynb", **WRONG), lab / "c.ipynb"]
     files[2].write_text("{")
@@ -138,6 +139,7 @@ def test_json(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_sandbox
+@pytest.mark.slow
 def test_pages(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (lab / "x").mkdir()
     files = [str(write(lab / "a.ipynb")), str(write(lab / "x" / "a.ipynb"))]
@@ -200,6 +202,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 @needs_sandbox
+@pytest.mark.slow
 def test_check_finds_the_notebook(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(lab / "mine.ipynb", **WRONG)
     (lab / "other.ipynb").write_text("{}")
@@ -375,6 +378,7 @@ def test_a_real_lab_from_end_to_end(tmp_path: Path) -> None:
 # --- oracles --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_life_of_the_oracles(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.mktemp("o")
     home.chmod(0o700)

@@ -81,6 +81,7 @@ def test_same_seed_same_cases() -> None:
     assert any(not np.array_equal(one["x"], two["x"]) for one, two in zip(first, other, strict=True))
 
 
+@pytest.mark.slow
 def test_threads_do_not_disturb_each_other() -> None:
     def job(seed: int) -> tuple[Any, ...]:
         drawn = [case["x"].tolist() for case in generate.draw(a_task(), seed)]

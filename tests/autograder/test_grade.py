@@ -58,6 +58,7 @@ CELLS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_fault_in_one_task_costs_only_that_task(lab: Lab, tmp_path: Path, kind: str) -> None:
     source, verdict, cause = CELLS[kind]
@@ -85,6 +86,7 @@ def test_one_task_only(lab: Lab, tmp_path: Path) -> None:
     assert (verdicts(report), report.mode) == ({"parts": "right"}, "practice")
 
 
+@pytest.mark.slow
 def test_the_seed_of_a_report_draws_the_same_counter_example(lab: Lab, tmp_path: Path) -> None:
     path = write(tmp_path / "wrong.ipynb", double="import numpy as np\ndef double(x):\n    return 3 * x")
     first = graded(path).seed
@@ -93,6 +95,7 @@ def test_the_seed_of_a_report_draws_the_same_counter_example(lab: Lab, tmp_path:
     assert one is not None
 
 
+@pytest.mark.slow
 def test_many_files_in_order_and_one_that_is_none(lab: Lab, tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{n}.ipynb") for n in range(4)]
     paths[1].write_text("{")
@@ -104,6 +107,7 @@ def test_many_files_in_order_and_one_that_is_none(lab: Lab, tmp_path: Path) -> N
     assert {one.seed for one in found if isinstance(one, Report)} == {grader.seed}
 
 
+@pytest.mark.slow
 def test_the_cases_of_a_batch_are_answered_once(lab: Lab, tmp_path: Path) -> None:
     asked: list[str] = []
 

@@ -172,6 +172,7 @@ with open_gradebook(sys.argv[1]) as book:
 """
 
 
+@pytest.mark.slow
 def test_many_processes_may_open_and_submit_at_once(tmp_path):
     path = tmp_path / "gradebook.sqlite"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -16,6 +16,9 @@ from autograder.run import Answer, Died, Missing, Raised, Runner
 
 KIND = KINDS[0]
 
+# The inner loop runs the strongest kind; the others hold the same promises, in `make test`.
+EVERY_KIND = [KIND, *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+
 
 def cells(*sources: str | tuple[str, list[str]]) -> list[Cell]:
     pairs = [(source, []) if isinstance(source, str) else source for source in sources]
@@ -42,7 +45,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_values_go_in_and_come_out(kind: str) -> None:
     with Runner(small_lab(), notebook_around("def f(x): return x"), kind=kind, drivers=DRIVERS) as runner:
         for value in VALUES:
@@ -178,7 +181,7 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("name", [name for name in NOTEBOOK_HABITS if name != "await-then-run"])
 def test_notebooks_run_as_learners_write_them(name: str, kind: str) -> None:
     seen = run(notebook_around(NOTEBOOK_HABITS[name]), kind)
@@ -196,14 +199,14 @@ IPYTHON_HABITS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("name", IPYTHON_HABITS)
 def test_magics_work_wherever_they_stand(name: str, kind: str) -> None:
     lab = small_lab(packages=("numpy", "ipython"), cell_limit=30.0, total_limit=60.0)
     assert run(notebook_around(IPYTHON_HABITS[name]), kind, lab).outcomes["attacked"].value == 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
     "command",
     ["get_ipython().run_cell_magic('bash', '', 'ls')", "%pip install x", "!ls", "%ls", "files = !ls", "%sx ls"],
@@ -215,7 +218,7 @@ def test_other_programs_are_refused_by_a_real_shell_too(command: str, kind: str)
     assert seen.cause == "processes"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 def test_plots_are_headless(kind: str) -> None:
     lab = small_lab(packages=("numpy", "matplotlib"), cell_limit=30.0, total_limit=60.0)
     plot = "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.title('t'); plt.show(); plt.savefig('a.png')\ndef f(x): return plt.get_backend().lower()"
@@ -247,6 +250,7 @@ def test_a_task_hurt_by_anothers_leftovers_is_asked_again() -> None:
     assert seen.outcomes["attacked"] == Answer(3)
 
 
+@pytest.mark.slow
 def test_the_notebook_as_a_whole_has_a_limit() -> None:
     started = time.monotonic()
     seen = run(cells(BEFORE, *["while True: pass"] * 10, "def f(x): return x"), KIND, small_lab(total_limit=3.0))
@@ -291,7 +295,7 @@ def test_text_from_inside_steers_no_terminal() -> None:
     assert outcome.printed == "\\x1b[2J\\u202eab\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
     ("fault", "cause"), [("while True:\n        x += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")]
 )

@@ -211,6 +211,7 @@ def test_code_that_changes_its_mind_still_gets_a_verdict() -> None:
     assert result.verdict == "wrong"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd", ["\x1b[2J" + "x" * 10**6, {"y" * 10**6: 1}, ["\x9b" * 10**6] * 3], ids=["text", "key", "list"]
 )
