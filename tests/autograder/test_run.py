@@ -181,6 +181,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("name", [name for name in NOTEBOOK_HABITS if name != "await-then-run"])
 def test_notebooks_run_as_learners_write_them(name: str, kind: str) -> None:
@@ -199,6 +200,7 @@ IPYTHON_HABITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize("name", IPYTHON_HABITS)
 def test_magics_work_wherever_they_stand(name: str, kind: str) -> None:
@@ -206,6 +208,7 @@ def test_magics_work_wherever_they_stand(name: str, kind: str) -> None:
     assert run(notebook_around(IPYTHON_HABITS[name]), kind, lab).outcomes["attacked"].value == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
     "command",

@@ -33,6 +33,7 @@ def nothing_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the canary --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_canary_proves_every_promise(kind: str) -> None:
     proof = canary.run_canary(kind)
@@ -237,6 +238,7 @@ def test_a_new_box_returns_at_once_and_can_be_closed_at_once(kind: str) -> None:
         box.request({"do": "load", "drivers": ""}, timeout=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_boxes_leave_no_descriptor_directory_or_group_behind(kind: str) -> None:
     before = len(os.listdir("/proc/self/fd"))

@@ -72,6 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(port, home, book, mine.submission_id, ungraded.submission_id, theirs.submission_id, data)
 
 
+@pytest.mark.slow
 def test_labs_tasks_and_submissions_are_listed(server):
     answer = server.get("/autograder/")
     assert answer.status == 200
