@@ -6,6 +6,8 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -390,3 +392,20 @@ def test_torch_tensorflow_and_arithmetic_agree(name: str, seed: int) -> None:
         assert len(cases) >= len(task.edges(__import__("numpy").random.default_rng(0)))
     states = {said["framework"]: said["state"] for said in oracles.running()}
     assert {states[framework] for task in lab.tasks for framework in task.oracles if framework != "numpy"} == {"ready"}
+
+
+def test_a_process_that_has_ended_is_none_even_before_its_parent_notices() -> None:
+    """`stop` once waited for ever for the lock of an oracle that had ended and been followed by another."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+    try:
+        assert client.is_running(child.pid)
+        assert client.is_running(os.getpid())
+        child.kill()
+        deadline = time.monotonic() + 5
+        while client.is_running(child.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not client.is_running(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+    assert not client.is_running(child.pid)
