@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,6 +61,20 @@ def _configure_sqlite(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
 
 
+def _write_ahead(driver: sqlite3.Connection) -> None:
+    """Put the file into write-ahead mode; waits for its lock, which SQLite itself does not do for this one change."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                driver.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
 class Gradebook:
     """One gradebook. Use `open_gradebook`.
 
@@ -99,9 +115,8 @@ class Gradebook:
             driver = connection.connection.driver_connection
             if driver is None:
                 raise GradebookError(f"gradebook {self.where}: no connection.")
-            if driver.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.rollback()  # the mode can't change inside a transaction
-                driver.execute("PRAGMA journal_mode = WAL")
+            connection.rollback()  # the mode can't change inside a transaction
+            _write_ahead(driver)
 
     def close(self) -> None:
         self.engine.dispose()

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from datetime import datetime
 from pathlib import Path
 
@@ -190,6 +191,17 @@ def test_many_processes_may_open_and_submit_at_once(tmp_path):
     assert [worker.returncode for worker in workers] == [0] * 4
     with open_gradebook(path) as book:
         assert queries.counts(book) == (5, 40)
+
+
+def test_a_new_file_that_another_program_holds_is_waited_for(tmp_path):
+    path = tmp_path / "gradebook.sqlite"
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    raw.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(0.3, raw.rollback)
+    release.start()
+    with open_gradebook(path) as book:
+        assert hand_in(book).attempt == 1
+    release.join()
 
 
 def test_newer_schema_is_refused_by_name_and_left_alone(book):
