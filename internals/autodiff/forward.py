@@ -73,6 +73,14 @@ def run_on_duals(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     values = [value.value if own else value for value, own in zip(inputs, mine, strict=True)]
     tangents = [value.tangent if own else None for value, own in zip(inputs, mine, strict=True)]
     out = op(values, **attrs) if op.variadic else op(*values, **attrs)
+    if op.results:
+        pushed = push(op, tangents, out, values, attrs) or (None,) * len(out)
+        return op.bundle(
+            [
+                one if one.dtype.kind in "biu" else Dual(one, tangent, level)
+                for one, tangent in zip(out, pushed, strict=True)
+            ]
+        )
     tangent = push(op, tangents, out, values, attrs) if out.dtype.kind not in "biu" else None
     return Dual(out, tangent, level)
 

@@ -24,6 +24,7 @@ from internals.ops import clone
 from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
+from internals.tensor.results import Parts, is_floating, picked
 
 
 class StaleTape(RuntimeError):
@@ -227,11 +228,15 @@ def pullback(
                 f"backward: {op.name} saved its {name}, which was changed in place {storage.version - version} "
                 "time(s) since. Use an operation that makes a new tensor, or clone() before the change."
             )
-    if type(cotangent) is Tensor:
-        if out is not None:
-            out = wrap(out)
-            out.node = node
-    elif op.saves:
+    recorded = type(cotangent) is Tensor
+    if type(cotangent) is Parts:
+        cotangent, recorded = cotangent.filled()
+        if recorded and out is not None:
+            out = op.bundle([array if array is None else _as_result(array, node, i) for i, array in enumerate(out)])
+    elif recorded and out is not None:
+        out = wrap(out)
+        out.node = node
+    if not recorded and op.saves:
         saved = [value.data if type(value) is Tensor else value for value in saved]
     pieces = pull(op, cotangent, out, saved, node.attrs or _NO_ATTRS, node.inputs if wanted is None else wanted)
     if not retain_graph:
@@ -240,6 +245,14 @@ def pullback(
 
 
 _NO_ATTRS: dict[str, Any] = {}
+
+
+def _as_result(array: Array, node: Node, index: int) -> Tensor:
+    """A saved result of a row with several, on the tape again."""
+    result = wrap(array)
+    if is_floating(array):
+        result.node = picked(node, index)
+    return result
 
 
 def _accumulate(found: dict[Leaf, Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from internals.observe import picture
 from internals.observe.layout import layered
 from internals.observe.picture import CHARACTER, Picture, text
-from internals.ops.spec import DEFAULT_FLOAT
-from internals.tensor import Leaf, Node, Tensor
+from internals.ops.spec import DEFAULT_FLOAT, Spec
+from internals.tensor import Leaf, Node, Tensor, specs_of
 
 PAD = 10.0
 LINE_HEIGHT = 16.0
@@ -100,8 +100,12 @@ def draw_tape(
 
 
 def _kind(node: Node | Leaf) -> str:
-    dtype = "" if node.dtype == DEFAULT_FLOAT else node.dtype.name
-    return f"{dtype}{list(node.shape)}" if node.shape else f"{dtype} scalar".strip()
+    return ", ".join(map(_spec, specs_of(node)))
+
+
+def _spec(spec: Spec) -> str:
+    dtype = "" if spec.dtype == DEFAULT_FLOAT else spec.dtype.name
+    return f"{dtype}{list(spec.shape)}" if spec.shape else f"{dtype} scalar".strip()
 
 
 def _lines(node: Node | Leaf, name: str | None, first: int, cotangent: Any) -> list[str]:

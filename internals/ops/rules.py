@@ -69,7 +69,7 @@ def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs
 
     Returns
     -------
-    The tangent, of the shape and dtype of `out`; None where it is zero.
+    The tangent, of the shape and dtype of `out`; None where it is zero. A tuple of them for several results.
     """
     moving = [i for i, tangent in enumerate(tangents) if tangent is not None and op.has_rule(i)]
     if not moving:
@@ -93,8 +93,15 @@ def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs
             if op.broadcasts and tangent.shape != out.shape:
                 tangent = TABLE["broadcast_to"](tangent, shape=tuple(out.shape))
             term = rule(tangent, out, *inputs, **attrs)
-        total = term if total is None else total + term
+        total = term if total is None else _together(total, term)
     return total
+
+
+def _together(one: Any, two: Any) -> Any:
+    """The sum of two tangents, each None where it is zero, or a tuple of such."""
+    if isinstance(one, tuple):
+        return tuple([_together(x, y) for x, y in zip(one, two, strict=True)])
+    return two if one is None else one if two is None else one + two
 
 
 def promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -51,7 +52,7 @@ class Op:
         Which of ``out`` and the inputs the rules read the values of. The tape keeps just these alive, and where it is
         said rule by rule, just for the rules that will run; of the others a rule can ask ``shape``, ``dtype``, ``ndim``
         and ``size``.
-    infer : callable ``infer(*specs, **attrs)`` -> Spec
+    infer : callable ``infer(*specs, **attrs)`` -> Spec, or a tuple of them
         Shape and dtype of the result; raises ValueError or TypeError saying what is wrong with the inputs.
     strict : bool
         The kernel would take inputs that `infer` refuses, so `infer` is asked first. Elsewhere it is asked only when
@@ -65,6 +66,11 @@ class Op:
         The inputs come as one sequence (`concat`).
     joint : bool
         `vjp` is one rule for all inputs.
+    results : sequence of str, or "several"
+        The names of the results, where there is more than one; "several" where how many depends on the call. The
+        kernel, `infer` and the jvp rules then give a tuple, and rules are given tuples as cotangent and out: the
+        cotangent of a result that nothing was computed from is zeros, that of an integer result None. `saves` may name
+        results.
     expr : str
         For an element-wise row, the C expression for one entry; ``{0}``, ``{1}``, ... stand for the inputs' entries,
         and an attribute's name in braces for its value.
@@ -78,13 +84,14 @@ class Op:
         kernel: Callable[..., Array] | str,
         *,
         vjp: Rule | Sequence[Rule | None] | None,
-        infer: Callable[..., Spec],
+        infer: Callable[..., Any],
         jvp: str | Rule | Sequence[Rule | None] | None = None,
         saves: str | Sequence[str] = "",
         dtypes: str = "own",
         broadcasts: bool = False,
         variadic: bool = False,
         joint: bool = False,
+        results: Sequence[str] | str = (),
         view: bool = False,
         strict: bool = False,
         expr: str = "",
@@ -112,12 +119,18 @@ class Op:
             self.jvp = (jvp,) if callable(jvp) else tuple(jvp)
         self._by_rule = [tuple(one.split()) for one in ((saves,) if isinstance(saves, str) else saves)]
         self.saves = tuple(dict.fromkeys(name for one in self._by_rule for name in one))
-        self._keeps: dict[tuple[bool, ...], tuple[tuple[str, ...], bool]] = {}
+        self._keeps: dict[tuple[bool, ...], tuple[tuple[str, ...], Any]] = {}
         self.plain = not self.attrs and not variadic
+        self.results = results if isinstance(results, str) else tuple(results)
+        if self.results:
+            named: Any = namedtuple(name, self.results) if isinstance(self.results, tuple) else None
+            self.bundle: Callable[[Sequence[Any]], Any] = tuple if named is None else named._make
+            self.kernel = _bundling(self.kernel, self.bundle)
+            self.on_numpy = partial(self.kernel, np)
         self.__name__, self.__doc__ = name, doc
         if (self.vjp is None) != (self.jvp is None):
             raise ValueError(f"op table: {name} has a vjp or a jvp, but not both; give both, or neither.")
-        unknown = set(self.saves) - {"out", *self.inputs}
+        unknown = set(self.saves) - {"out", *self.inputs, *(self.results if isinstance(self.results, tuple) else ())}
         if unknown:
             raise ValueError(f"op table: {name} saves {sorted(unknown)}, but its inputs are {self.inputs}.")
 
@@ -125,7 +138,7 @@ class Op:
     def differentiable(self) -> bool:
         return self.vjp is not None
 
-    def keeps(self, wanted: Sequence[Any]) -> tuple[tuple[str, ...], bool]:
+    def keeps(self, wanted: Sequence[Any]) -> tuple[tuple[str, ...], Any]:
         """What must be kept for the rules of the inputs that are `wanted` (not None).
 
         Returns
@@ -133,7 +146,7 @@ class Op:
         tuple of str, one per input
             The input's name, empty where its value is not needed.
         bool
-            Whether the result is needed.
+            Whether the result is needed; of a row with named results, a tuple that says so for each.
         """
         mask = tuple([want is not None for want in wanted])
         if mask not in self._keeps:
@@ -141,7 +154,11 @@ class Op:
             names = {name for rule, want in zip(rules, mask, strict=True) if want for name in rule}
             inputs = self.inputs * len(mask) if self.variadic else self.inputs
             kept = tuple(name if name in names else "" for name, _ in zip(inputs, mask, strict=False))
-            self._keeps[mask] = kept, "out" in names
+            named = isinstance(self.results, tuple) and self.results
+            self._keeps[mask] = (
+                kept,
+                tuple(one in names or "out" in names for one in named) if named else "out" in names,
+            )
         return self._keeps[mask]
 
     def has_rule(self, position: int) -> bool:
@@ -208,8 +225,11 @@ class Op:
             common = DEFAULT_FLOAT
         return [common] * len(inputs)
 
-    def infer_from(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Spec:
-        """The result's Spec for inputs of any kind that have a shape and dtype; Python numbers count as 0-d."""
+    def infer_from(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """The result's Spec for inputs of any kind that have a shape and dtype; Python numbers count as 0-d.
+
+        A tuple of Specs for a row with several results.
+        """
         specs = [
             Spec(shape_of(value), dtype or dtype_of(value))
             for value, dtype in zip(inputs, self.input_dtypes(inputs), strict=True)
@@ -297,6 +317,13 @@ def swap(**rules: Rule) -> Iterator[None]:
 
 def _without_out(rule: Rule, cotangent: Any, out: Any, *inputs: Any, **attrs: Any) -> Any:
     return rule(cotangent, *inputs, **attrs)
+
+
+def _bundling(kernel: Callable[..., Any], bundle: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+    def bundled(xp: Any, *arrays: Array, **attrs: Any) -> Any:
+        return bundle(kernel(xp, *arrays, **attrs))
+
+    return bundled
 
 
 def _named(function: str) -> Callable[..., Array]:

@@ -1,7 +1,16 @@
 """The eager Tensor: compute at once, and write down what was done."""
 
 from internals.tensor.eager import run_eagerly, wrap
-from internals.tensor.node import Leaf, Node, Storage, enable_grad, install_reverse_pass, is_recording, no_grad
+from internals.tensor.node import (
+    Leaf,
+    Node,
+    Storage,
+    enable_grad,
+    install_reverse_pass,
+    is_recording,
+    no_grad,
+    specs_of,
+)
 from internals.tensor.tensor import Tensor
 
 __all__ = [
@@ -14,5 +23,6 @@ __all__ = [
     "is_recording",
     "no_grad",
     "run_eagerly",
+    "specs_of",
     "wrap",
 ]

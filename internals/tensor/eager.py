@@ -17,6 +17,7 @@ from internals.ops.rules import promoted
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op, is_array, run_on_arrays, style
 from internals.tensor.node import Leaf, Node, mode, next_order
+from internals.tensor.results import bundled, is_floating, kept_results, picked
 from internals.tensor.tensor import Tensor
 
 _new = object.__new__
@@ -49,6 +50,8 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
     except Exception as error:
         _explain(op, inputs, attrs, error)
         raise
+    if op.results:
+        return _several(op, inputs, attrs, data, arrays[0])
     out = _new(Tensor)
     out.data = np.asarray(data) if isinstance(data, np.generic) else data
     out.node = out._storage = None
@@ -60,6 +63,25 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
                 record(op, inputs, attrs or None, out)
                 break
     return out
+
+
+def _several(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], data: Any, source: Array) -> Any:
+    """The results of a row that has several: one node for the row, and one on it for each floating result."""
+    outs = [wrap(np.asarray(array) if isinstance(array, np.generic) else array) for array in data]
+    if op.view:
+        for out in outs:
+            if _is_view(out.data, source):
+                inputs[0].storage.share(inputs[0], out)
+    edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
+    if mode.recording and any(edge is not None and op.has_rule(i) for i, edge in enumerate(edges)):
+        node = bundled(op, [out.data for out in outs])
+        node.attrs = _frozen(attrs)
+        keeps = _save(node, inputs, edges)
+        kept_results(node, keeps, [out.data for out in outs], [out.storage for out in outs])
+        for i, out in enumerate(outs):
+            if is_floating(out.data):
+                out.node = picked(node, i)
+    return op.bundle(outs)
 
 
 def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
@@ -133,10 +155,20 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
     node = _new(Node)
     node.op, node.attrs, node.order = op, attrs and _frozen(attrs), next_order()
     node.shape, node.dtype, node.retained = data.shape, data.dtype, None
-    node.inputs = edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
+    edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
+    if _save(node, inputs, edges):
+        node.out = data
+        storage = out.storage
+        node.guards += ((storage, storage.version, "result"),)
+    out.node = node
+
+
+def _save(node: Node, inputs: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
+    """Keep alive what the rules of a node's row read of its inputs; what they read of the result is handed back."""
+    node.inputs = edges
     guards = []
     saved: list[Any] = []
-    keeps, keeps_out = op.keeps(edges)
+    keeps, keeps_out = node.op.keeps(edges)
     for value, edge, keep in zip(inputs, edges, keeps):  # noqa: B905 - of one length, and this loop is hot
         if keep and type(value) is Tensor:
             storage = value.storage
@@ -144,14 +176,8 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
             saved.append(value)
         else:
             saved.append(edge or _described(value))
-    node.saved = tuple(saved)
-    node.out = None
-    if keeps_out:
-        node.out = data
-        storage = out.storage
-        guards.append((storage, storage.version, "result"))
-    node.guards = tuple(guards)
-    out.node = node
+    node.saved, node.guards, node.out = tuple(saved), tuple(guards), None
+    return keeps_out
 
 
 def _frozen(value: Any) -> Any:

@@ -136,7 +136,7 @@ class Node:
     order : int
         Counts up over all nodes, so a node's order is above that of everything it was made from.
     shape, dtype
-        Of the result.
+        Of the result; tuples of them for a row with several results.
     """
 
     __slots__ = (
@@ -168,7 +168,14 @@ class Node:
     size = Spec.size
 
     def __repr__(self) -> str:
-        return f"<node {self.order}: {self.op.name} -> {Spec(self.shape, self.dtype)}>"
+        return f"<node {self.order}: {self.op.name} -> {', '.join(map(str, specs_of(self)))}>"
+
+
+def specs_of(node: Node | Leaf) -> list[Spec]:
+    """What came out of a node: one Spec, or one for each result."""
+    if isinstance(node.dtype, tuple):
+        return [Spec(shape, dtype) for shape, dtype in zip(node.shape, node.dtype, strict=True)]
+    return [Spec(node.shape, node.dtype)]
 
 
 ReversePass = Callable[..., None]
