@@ -13,6 +13,7 @@ from op_cases_activations import ACTIVATIONS
 from op_cases_arranging import ARRANGING
 from op_cases_functions import FUNCTIONS
 from op_cases_reductions import REDUCTIONS
+from op_cases_sequences import SEQUENCES
 from op_samples import (
     ALONG,
     KEYS,
@@ -277,6 +278,7 @@ CASES = [
     *CONV_CASES,
     *LAYER_CASES,
     *FUNCTIONS,
+    *SEQUENCES,
     *ACTIVATIONS,
     *REDUCTIONS,
     *ARRANGING,
