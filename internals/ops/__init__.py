@@ -2,6 +2,8 @@
 
 from internals.ops.activations import elu, erf, gelu, gelu_tanh, leaky_relu, silu, softsign
 from internals.ops.arrange import diag_embed, diagonal, pad, repeat, roll, tile, tril, triu
+from internals.ops.attention import attention, scaled_dot_product
+from internals.ops.classification import cross_entropy, nll, soft_cross_entropy, weighted_cross_entropy
 from internals.ops.contract import einsum, outer, tensordot
 from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
 from internals.ops.dropout import dropout
@@ -75,7 +77,17 @@ from internals.ops.functions import (
 from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
 from internals.ops.linalg import matmul
 from internals.ops.lookup import take, untake
-from internals.ops.loss import binary_cross_entropy, cross_entropy, log_softmax, mse, softmax
+from internals.ops.loss import (
+    binary_cross_entropy,
+    huber,
+    kl_div,
+    l1,
+    log_softmax,
+    mse,
+    smooth_l1,
+    softmax,
+    weighted_binary_cross_entropy,
+)
 from internals.ops.normalise import batch_norm, group_norm, layer_norm, normalise, rms_norm, rms_normalise
 from internals.ops.pool import (
     adaptive_avg_pool2d,

@@ -12,6 +12,7 @@ from op_case import Case
 from op_cases_activations import ACTIVATIONS
 from op_cases_arranging import ARRANGING
 from op_cases_functions import FUNCTIONS
+from op_cases_losses import LOSSES
 from op_cases_reductions import REDUCTIONS
 from op_cases_sequences import SEQUENCES
 from op_samples import (
@@ -116,7 +117,7 @@ def tf_matmul(f: Any, x: Any, y: Any) -> Any:
     return f.tensordot(x, y, [[-1], [max(len(y.shape) - 2, 0)]])
 
 
-def tf_cross_entropy(f: Any, logits: Any, target: Any, reduction: str) -> Any:
+def tf_cross_entropy(f: Any, logits: Any, target: Any, reduction: str, **defaults: Any) -> Any:
     if len(logits.shape) > 1:
         logits = f.experimental.numpy.moveaxis(logits, 1, -1)
     return tf_reduced(f, f.nn.sparse_softmax_cross_entropy_with_logits(target, logits), reduction)
@@ -282,6 +283,7 @@ CASES = [
     *ACTIVATIONS,
     *REDUCTIONS,
     *ARRANGING,
+    *LOSSES,
 ]  # fmt: skip
 
 
