@@ -1,120 +1,25 @@
-"""Where arrays live: ``cpu`` (NumPy), ``cuda:i`` (CuPy) and ``sim:i``, a simulated accelerator.
+"""``sim:i``, a simulated accelerator: memory of its own, a queue of kernels, and a clock.
 
-A device is a name, an array module (`xp`, with NumPy's interface) and two transfers. Kernels are written once,
-against `xp`, and run on whichever arrays they are given.
-
-The simulated accelerator behaves like a GPU where it matters to a learner and needs none: its arrays are not NumPy
-arrays, nothing moves between host and device unless a transfer is asked for, every transfer and every live byte is
-counted, and an operation that mixes arrays of two devices is an error.
+It behaves like a GPU where it matters to a learner and needs none: its arrays are not NumPy arrays, they lie in the
+memory pool of the device, nothing moves between host and device unless a transfer is asked for, every transfer and
+every live byte is counted, and an operation that mixes arrays of two devices is an error. What it computes, NumPy
+computes, at once; how long that would take, `timing` says.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import operator
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-Array = Any
-"""A bare array of one of the devices: numpy.ndarray, cupy.ndarray or SimArray."""
-
-
-class DeviceError(ValueError):
-    """Arrays of two devices met, or a device was asked for that this machine does not have."""
-
-
-class Device:
-    """One place where arrays live.
-
-    Attributes
-    ----------
-    name : str
-        ``"cpu"``, ``"cuda:0"``, ``"sim:1"``.
-    xp : module-like
-        NumPy's interface for the arrays of this device.
-    """
-
-    name: str
-    xp: Any
-
-    def from_host(self, array: np.ndarray) -> Array:
-        """Copy a NumPy array to this device (no copy where this device is the host)."""
-        raise NotImplementedError
-
-    def to_host(self, array: Array) -> np.ndarray:
-        """Copy an array of this device into a NumPy array (no copy where this device is the host)."""
-        raise NotImplementedError
-
-    def scope(self) -> AbstractContextManager[object]:
-        """Within it, new arrays are made on this device."""
-        return nullcontext()
-
-    def __repr__(self) -> str:
-        return f"device({self.name!r})"
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Cpu(Device):
-    name = "cpu"
-    xp = np
-
-    def from_host(self, array: np.ndarray) -> np.ndarray:
-        return array
-
-    def to_host(self, array: np.ndarray) -> np.ndarray:
-        return array
-
-
-class Cuda(Device):
-    """A GPU, through CuPy."""
-
-    def __init__(self, index: int) -> None:
-        self.xp = _import_cupy()
-        count = self.xp.cuda.runtime.getDeviceCount()
-        if index >= count:
-            raise DeviceError(
-                f"device: cuda:{index} does not exist; this machine has {count} (cuda:0 to cuda:{count - 1})."
-            )
-        self.index = index
-        self.name = f"cuda:{index}"
-
-    def scope(self) -> AbstractContextManager[object]:
-        return self.xp.cuda.Device(self.index)
-
-    def from_host(self, array: np.ndarray) -> Array:
-        with self.scope():
-            return self.xp.asarray(array)
-
-    def to_host(self, array: Array) -> np.ndarray:
-        return self.xp.asnumpy(array)
-
-
-def _import_cupy() -> ModuleType:
-    if importlib.util.find_spec("cupy") is None:
-        raise DeviceError("device: cuda needs CuPy, which is not installed. Install it with: pip install cupy-cuda12x")
-    cupy = importlib.import_module("cupy")
-    if not cupy.is_available():
-        raise DeviceError(
-            "device: cuda was asked for, but CuPy sees no GPU here. Use 'cpu', or 'sim:0' for a simulated accelerator."
-        )
-    return cupy
-
-
-def cuda_is_available() -> bool:
-    """Whether CuPy is installed and sees a GPU."""
-    try:
-        _import_cupy()
-    except DeviceError:
-        return False
-    return True
+from internals.device.base import Device, DeviceError
+from internals.device.cost import WRITING, bytes_moved, operations
+from internals.device.timing import Clock, Event, Model
+from internals.memory import GIB, Handle, HostSource, Pool
 
 
 @dataclass
@@ -132,7 +37,7 @@ class Counters:
     """Transfers to the host."""
     to_host_bytes: int = 0
     launches: int = 0
-    """Kernels that made a new array; views are free, as on a GPU."""
+    """Kernels: calls that made a new array or wrote into one; views are free, as on a GPU."""
 
 
 class Sim(Device):
@@ -140,44 +45,99 @@ class Sim(Device):
 
     Attributes
     ----------
+    memory : Pool
+        What its arrays lie in; 16 GiB at most. Another pool may be put in its place; arrays keep theirs.
     counters : Counters
         Transfers, launches and memory since the device was made or `reset` last.
+    clock : Clock
+        When what would have happened. It belongs to one host thread.
     """
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.name = f"sim:{index}"
+        self.memory = Pool(HostSource(), capacity=16 * GIB, name=self.name)
         self.counters = Counters()
+        self.clock = Clock()
         self.xp = SimModule(self)
 
     def reset(self) -> None:
-        """Start counting afresh; live memory stays counted."""
+        """Start counting afresh, at time 0 with nothing in the queue; live memory stays counted."""
         self.counters = Counters(allocated=self.counters.allocated, peak=self.counters.allocated)
+        self.clock.reset()
 
-    def from_host(self, array: np.ndarray) -> SimArray:
+    @property
+    def model(self) -> Model:
+        """How fast it is. What has happened already keeps its times when another is set."""
+        return self.clock.model
+
+    @model.setter
+    def model(self, model: Model) -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"{self.name}: model takes a Model, got {type(model).__name__}: Model(bandwidth=100e9).")
+        self.clock.model = model
+
+    @property
+    def now(self) -> float:
+        """The host's time on the simulated clock, in seconds."""
+        return self.clock.now
+
+    def synchronise(self) -> None:
+        """Let the host wait, on the simulated clock, until queue and copies are done."""
+        self.clock.synchronise()
+
+    def timeline(self) -> list[Event]:
+        """What happened since `reset`, in the order in which the host caused it."""
+        return list(self.clock.events)
+
+    def from_host(self, array: np.ndarray, *, pinned: bool = False) -> SimArray:
+        """A copy of a NumPy array in device memory.
+
+        With `pinned`, the host does not wait, and neither does the copy for the queue: as from page-locked memory,
+        on a stream of its own. Kernels that read the copy wait for it.
+        """
+        if array.dtype.hasobject:
+            raise DeviceError(f"{self.name}: an array of {array.dtype} can't lie in device memory; only numbers can.")
+        strides = array.strides if array.flags.c_contiguous else np.empty_like(array, order="K").strides
+        block = _Block(self, array.nbytes)
+        memory = block.array(array.shape, array.dtype, strides)
+        np.copyto(memory, array)
         self.counters.to_device += 1
         self.counters.to_device_bytes += array.nbytes
-        return SimArray(np.array(array, order="K"), self)
+        block.ready = self.clock.copy("copy to device", array.nbytes, pinned=pinned)
+        return SimArray(memory, self, block)
 
     def to_host(self, array: SimArray) -> np.ndarray:
         self.counters.to_host += 1
         self.counters.to_host_bytes += array.nbytes
+        self.clock.copy("copy to host", array.nbytes)
         return array._memory.copy(order="K")
 
 
 class _Block:
-    """Counts one allocation while anything refers to it."""
+    """One allocation, counted while anything refers to it."""
 
-    __slots__ = ("device", "nbytes")
+    __slots__ = ("device", "handle", "nbytes", "ready")
 
     def __init__(self, device: Sim, nbytes: int) -> None:
+        self.handle: Handle | None = None
+        self.handle = device.memory.allocate(nbytes)
         self.device, self.nbytes = device, nbytes
+        self.ready = 0.0
         counters = device.counters
         counters.allocated += nbytes
         counters.peak = max(counters.peak, counters.allocated)
 
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...], start: int = 0) -> np.ndarray:
+        """The memory as an array, whose first entry is `start` bytes behind the first byte."""
+        if self.handle is None or not self.nbytes:
+            return np.empty(shape, dtype)
+        memory, offset = self.handle.memory
+        return np.ndarray(shape, dtype, memory, offset + start, strides)
+
     def __del__(self) -> None:
-        self.device.counters.allocated -= self.nbytes
+        if self.handle is not None:
+            self.device.counters.allocated -= self.nbytes
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,13 +159,15 @@ def pick(array: Any, key: Any) -> Any:
 class SimArray:
     """An array in the memory of a simulated accelerator. NumPy can't read it; ``device.to_host`` copies it out."""
 
-    __slots__ = ("__weakref__", "_block", "_memory", "device")
+    __slots__ = ("__weakref__", "_block", "_memory", "base", "device")
     __array_ufunc__ = None
 
-    def __init__(self, memory: np.ndarray, device: Sim, block: _Block | None = None) -> None:
+    def __init__(self, memory: np.ndarray, device: Sim, block: _Block, base: SimArray | None = None) -> None:
         self._memory = memory
         self.device = device
-        self._block = block or _Block(device, memory.nbytes)
+        self._block = block
+        self.base = base
+        """The array that this one is a view of, or None if it has its memory to itself (as NumPy's `base`)."""
 
     shape = property(lambda self: self._memory.shape)
     dtype = property(lambda self: self._memory.dtype)
@@ -217,16 +179,20 @@ class SimArray:
     itemsize = property(lambda self: self._memory.itemsize)
 
     @property
-    def base(self) -> SimArray | None:
-        """An array over the memory this one is a view of, or None if it owns its memory (as NumPy's `base`)."""
-        return None if self._memory.base is None else SimArray(self._memory.base, self.device, self._block)
+    def address(self) -> int:
+        """Where in the memory of the device the first entry is; 0 for an array without entries."""
+        handle = self._block.handle
+        if handle is None or not handle.nbytes:
+            return 0
+        memory, offset = handle.memory
+        return handle.address + self._memory.ctypes.data - (memory.ctypes.data + offset)
 
     @property
     def T(self) -> SimArray:
         return self._view(self._memory.T)
 
     def _view(self, memory: np.ndarray) -> SimArray:
-        return SimArray(memory, self.device, self._block)
+        return SimArray(memory, self.device, self._block, self if self.base is None else self.base)
 
     def reshape(self, *shape: Any) -> SimArray:
         return self.device.xp.reshape(self, shape[0] if len(shape) == 1 else shape)
@@ -282,11 +248,15 @@ class SimModule:
 
     ndarray = SimArray
 
-    def __init__(self, device: Sim) -> None:
-        self._device = device
+    def __init__(self, device: Sim, module: ModuleType = np) -> None:
+        self._device, self._module = device, module
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(np, name)
+        function = getattr(self._module, name)
+        if isinstance(function, ModuleType):
+            module = SimModule(self._device, function)  # numpy.linalg and the like
+            setattr(self, name, module)
+            return module
         if not callable(function) or isinstance(function, type):
             return function
 
@@ -311,7 +281,18 @@ class SimModule:
             *[self._read(arg, name, operands) for arg in args],
             **{key: self._read(arg, name, operands) for key, arg in kwargs.items()},
         )
-        return self._wrap(result, operands)
+        made: list[np.ndarray] = []
+        wrapped = self._wrap(result, operands, made)
+        if made or name in WRITING or kwargs.get("out") is not None:
+            inputs = [operand._memory for operand in operands]
+            self._device.counters.launches += 1
+            self._device.clock.launch(
+                name,
+                bytes_moved(name, inputs, made),
+                operations(name, args, inputs, made),
+                max([operand._block.ready for operand in operands], default=0.0),
+            )
+        return wrapped
 
     def _read(self, value: Any, name: str, operands: list[SimArray]) -> Any:
         if isinstance(value, SimArray):
@@ -333,9 +314,10 @@ class SimModule:
             return value
         raise DeviceError(f"{name}: {type(value).__name__} can't be used on {self._device.name}.")
 
-    def _wrap(self, result: Any, operands: list[SimArray]) -> Any:
+    def _wrap(self, result: Any, operands: list[SimArray], made: list[np.ndarray]) -> Any:
         if isinstance(result, tuple | list):
-            return type(result)([self._wrap(item, operands) for item in result])
+            parts = [self._wrap(item, operands, made) for item in result]
+            return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
         if isinstance(result, np.generic):
             result = np.asarray(result)
         if not isinstance(result, np.ndarray):
@@ -345,84 +327,23 @@ class SimModule:
                 return operand
             if result.base is not None and np.may_share_memory(result, operand._memory):
                 return operand._view(result)
-        self._device.counters.launches += 1
-        return SimArray(result, self._device)
+        made.append(result)
+        return self._store(result)
 
-
-cpu = Cpu()
-_devices: dict[str, Device] = {"cpu": cpu}
-
-
-def device(name: str | Device) -> Device:
-    """The device called `name`.
-
-    Parameters
-    ----------
-    name : str or Device
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"sim"``, ``"sim:1"``; a Device is handed back.
-
-    Raises
-    ------
-    DeviceError
-        The name is unknown, CuPy is missing, or there is no such GPU.
-    """
-    if isinstance(name, Device):
-        return name
-    if not isinstance(name, str):
-        raise TypeError(f"device: expected a name such as 'cpu' or 'sim:0', got {type(name).__name__}.")
-    kind, _, index = name.partition(":")
-    if kind in ("cuda", "sim") and (index == "" or index.isdecimal()):
-        name = f"{kind}:{int(index or 0)}"
-        if name not in _devices:
-            _devices[name] = Cuda(int(index or 0)) if kind == "cuda" else Sim(int(index or 0))
-    if name not in _devices:
-        raise DeviceError(
-            f"device: {name!r} is not a device; there are 'cpu', 'cuda:0', 'cuda:1', ..., 'sim:0', 'sim:1', ..."
-        )
-    return _devices[name]
-
-
-def device_of(array: Array, name: str = "device_of") -> Device:
-    """The device a bare array lives on; `name` is who asks, for the error."""
-    if isinstance(array, np.ndarray | np.generic):
-        return cpu
-    if isinstance(array, SimArray):
-        return array.device
-    if type(array).__module__.partition(".")[0] == "cupy":
-        return device(f"cuda:{array.device.id}")
-    raise TypeError(
-        f"{name}: {type(array).__name__} is not an array of any device; expected an array, a Tensor or a number."
-    )
-
-
-def is_writable(array: Array) -> bool:
-    """Whether a bare array may be written to.
-
-    CuPy has no read-only arrays; there a broadcast view, whose entries share memory, is known by its strides.
-    """
-    if isinstance(array, np.ndarray | SimArray):
-        return bool(array.flags.writeable)
-    return not any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True))
-
-
-def shares_memory(a: Array, b: Array) -> bool:
-    """Whether two bare arrays of one device overlap in memory."""
-    if device_of(a) is not device_of(b):
-        return False
-    if isinstance(a, SimArray):
-        return bool(np.shares_memory(a._memory, b._memory))
-    return bool(device_of(a).xp.shares_memory(a, b))
-
-
-def move(array: Array, target: str | Device) -> Array:
-    """A bare array on another device, through the host; itself if it is there already."""
-    there, here = device(target), device_of(array)
-    return array if there is here else there.from_host(here.to_host(array))
-
-
-def check_one_device(name: str, arrays: Sequence[Array]) -> None:
-    """Raise DeviceError when bare arrays live on more than one device; Python numbers live on all."""
-    names = {device_of(array).name: None for array in arrays if not isinstance(array, bool | int | float)}
-    if len(names) > 1:
-        first, second = list(names)[:2]
-        raise DeviceError(f"{name}: inputs are on {first} and {second}. Move one of them: x.to('{first}').")
+    def _store(self, result: np.ndarray) -> SimArray:
+        """What NumPy computed, moved into the memory of the device, in the same layout."""
+        owner = result
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if not owner.flags.owndata:
+            owner = result = np.array(result, order="K")
+        block = _Block(self._device, owner.nbytes)
+        memory = block.array(owner.shape, owner.dtype, owner.strides)
+        np.copyto(memory, owner)
+        stored = SimArray(memory, self._device, block)
+        if result is owner:
+            return stored
+        start = result.ctypes.data - owner.ctypes.data
+        view = block.array(result.shape, result.dtype, result.strides, start)
+        view.flags.writeable = result.flags.writeable
+        return SimArray(view, self._device, block, stored)
