@@ -99,6 +99,7 @@ from internals.ops.pool import (
     pick2d,
     unpool2d,
 )
+from internals.ops.recurrent import gru, lstm, rnn
 from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
 from internals.ops.rules import pull, unbroadcast
 from internals.ops.scan import cumprod, cumsum

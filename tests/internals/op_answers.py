@@ -56,11 +56,19 @@ def laid_out(array: np.ndarray, layout: str, where: str = "cpu") -> Tensor:
         return Tensor(array, device=where)
 
 
-def call(example: Example, inputs: list[Any], where: str = "cpu") -> Any:
+def call_row(example: Example, inputs: list[Any], where: str = "cpu") -> Any:
     """The row, on Tensors or on bare arrays."""
     op = TABLE[example.case.op]
     attrs = attrs_of(example, where)
     return op(inputs, **attrs) if op.variadic else op(*inputs, **attrs)
+
+
+def call(example: Example, inputs: list[Any], where: str = "cpu") -> Any:
+    """The row as a function of one result: the entries of several stand one after another."""
+    out = call_row(example, inputs, where)
+    if not TABLE[example.case.op].results:
+        return out
+    return ops.concat([ops.cast(ops.reshape(one, shape=(-1,)), dtype=str(out[0].dtype)) for one in out])
 
 
 def ours(example: Example, where: str, *, create_graph: bool = False) -> Answer:
@@ -81,6 +89,10 @@ def ours(example: Example, where: str, *, create_graph: bool = False) -> Answer:
     return Answer(to_host(out), [to_host(gradient) for gradient in found])
 
 
+def torch_joined(out: Any) -> torch.Tensor:
+    return torch.cat([one.reshape(-1).to(out[0].dtype) for one in out]) if isinstance(out, tuple | list) else out
+
+
 def by_torch(example: Example) -> Answer:
     inputs = [torch.tensor(array) for array in example.inputs()]
     wrt = [inputs[i] for i in example.wrt()]
@@ -88,7 +100,7 @@ def by_torch(example: Example) -> Answer:
         x.requires_grad_(True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # mse_loss of sizes it finds suspicious
-        out = example.case.call("torch")(torch, *inputs, **attrs_of(example))
+        out = torch_joined(example.case.call("torch")(torch, *inputs, **attrs_of(example)))
     values = out.detach().numpy()
     if not out.requires_grad:
         return Answer(values, [])
@@ -106,6 +118,8 @@ def by_tensorflow(tf: Any, example: Example) -> Answer:
         for x in wrt:
             tape.watch(x)
         out = example.case.call("tf")(tf, *inputs, **attrs_of(example))
+        if isinstance(out, tuple | list):
+            out = tf.concat([tf.cast(tf.reshape(one, [-1]), out[0].dtype) for one in out], 0)
     values = out.numpy()
     if not TABLE[example.case.op].differentiable or not out.dtype.is_floating:
         return Answer(values, [])

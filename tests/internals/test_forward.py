@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from op_answers import assert_close, attrs_of, call, laid_out, to_host
+from op_answers import assert_close, attrs_of, call, laid_out, to_host, torch_joined
 from op_examples import GROUPS, Example, Group
 
 from internals import Tensor, grad, ops
@@ -84,7 +84,7 @@ def test_tangents_as_torch(group: Group) -> None:
             full = list(inputs)
             for i, value in zip(wrt, moving, strict=True):
                 full[i] = value
-            return example.case.call("torch")(torch, *full, **attrs_of(example))
+            return torch_joined(example.case.call("torch")(torch, *full, **attrs_of(example)))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)

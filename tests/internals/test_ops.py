@@ -17,8 +17,8 @@ from op_answers import (
     by_tensorflow,
     by_torch,
     call,
+    call_row,
     differences,
-    kernel,
     laid_out,
     ours,
     to_host,
@@ -28,6 +28,7 @@ from op_examples import GROUPS, Example, Group
 
 from internals import Tensor
 from internals.autodiff import grad
+from internals.device import device_of
 from internals.ops import TABLE, Op, Spec
 from internals.ops.spec import dtype_of, shape_of
 
@@ -107,7 +108,7 @@ def test_every_row_meets_the_edge_shapes() -> None:
         "log_softmax",
         "products_of_others",
         "index_put",
-    } | {name for name, op in TABLE.items() if op.room in {"conv", "pool", "normalise"}}
+    } | {name for name, op in TABLE.items() if op.room in {"conv", "pool", "normalise", "recurrent"}}
     for name, kinds in met.items():
         wanted = {"size 1", "several", "plain", "reversed", "transposed", "stretched", "0-d", "size 0"}
         wanted -= {"0-d"} if name in no_scalars else set()
@@ -181,8 +182,11 @@ def test_a_python_number_on_either_side(op: str, number: float, dtype: str, wher
 def test_infer_is_what_the_kernel_gives(group: Group) -> None:
     def check(example: Example) -> None:
         inputs = [laid_out(array, example.layout) for array in example.inputs()]
-        came = call(example, inputs)
-        assert TABLE[example.case.op].infer_from(inputs, attrs_of(example)) == Spec(came.shape, came.dtype)
+        came, said = call_row(example, inputs), TABLE[example.case.op].infer_from(inputs, attrs_of(example))
+        if TABLE[example.case.op].results:
+            assert tuple(said) == tuple(Spec(one.shape, one.dtype) for one in came)
+        else:
+            assert said == Spec(came.shape, came.dtype)
 
     check_each(group.examples, check)
 
@@ -214,14 +218,18 @@ def test_rules_read_nothing_but_what_is_saved(group: Group) -> None:
 
     def check(example: Example) -> None:
         op, inputs, attrs = TABLE[example.case.op], example.inputs(), attrs_of(example)
-        out = kernel(example, inputs)
-        cotangent = example.cotangent(out)
+        out = on_host(call_row(example, inputs))
+        cotangent = cotangents(example, out)
         for asked, rule in rules(op, inputs):
             names, keeps_out = op.keeps([one or None for one in asked])
             kept = [x if name else without_value(x) for x, name in zip(inputs, names, strict=True)]
+            if isinstance(keeps_out, tuple):
+                kept_out = op.bundle([one if keep else None for one, keep in zip(out, keeps_out, strict=True)])
+            else:
+                kept_out = out if keeps_out else None
             with np.errstate(all="ignore"):  # also rules whose gradient has no meaning for these inputs
                 want = rule(cotangent, out, *inputs, **attrs)
-                got = rule(cotangent, out if keeps_out else None, *kept, **attrs)
+                got = rule(cotangent, kept_out, *kept, **attrs)
             for mine, theirs in zip(got, want, strict=True):
                 np.testing.assert_array_equal(mine, theirs)
 
@@ -235,21 +243,41 @@ def test_rules_read_all_that_is_saved(name: str) -> None:
     op, unread = TABLE[name], set()
     for example in [example for group in DIFFERENTIABLE if group.case.op == name for example in plain(group)]:
         inputs, attrs = example.inputs(), attrs_of(example)
-        out = np.asarray(call(example, inputs))
-        cotangent = example.cotangent(out)
+        out = on_host(call_row(example, inputs))
+        cotangent = cotangents(example, out)
         for number, (asked, rule) in enumerate(rules(op, inputs)):
             names, keeps_out = op.keeps([one or None for one in asked])
-            saved = [n for n in names if n] + ["out"] * keeps_out
+            saved = [n for n in names if n] + (["out"] * keeps_out if isinstance(keeps_out, bool) else [])
+            if isinstance(keeps_out, tuple):
+                saved += [n for n, keep in zip(op.results, keeps_out, strict=True) if keep]
             unread |= {(number, n) for n in saved} if example is first_example(name) else set()
             with np.errstate(all="ignore"):
                 want = rule(cotangent, out, *inputs, **attrs)
                 for one in saved:
                     named = op.inputs * len(inputs) if op.variadic else op.inputs
                     others = [other_value(x) if one == given else x for x, given in zip(inputs, named, strict=True)]
-                    got = rule(cotangent, other_value(out) if one == "out" else out, *others, **attrs)
+                    other_out = out
+                    if one == "out":
+                        other_out = other_value(out)
+                    elif one in op.results:
+                        other_out = out._replace(**{one: other_value(getattr(out, one))})
+                    got = rule(cotangent, other_out, *others, **attrs)
                     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(got, want, strict=True)):
                         unread.discard((number, one))
     assert not unread, f"{name} keeps (rule, value) {unread} alive, and no rule reads it"
+
+
+def on_host(out: Any) -> Any:
+    if isinstance(out, tuple):
+        return type(out)._make(map(on_host, out)) if hasattr(out, "_make") else tuple(map(on_host, out))
+    return np.asarray(device_of(out).to_host(out))
+
+
+def cotangents(example: Example, out: Any) -> Any:
+    """One of each floating result."""
+    if isinstance(out, tuple):
+        return tuple([example.cotangent(one) if one.dtype.kind == "f" else None for one in out])
+    return example.cotangent(out)
 
 
 def first_example(name: str) -> Example:

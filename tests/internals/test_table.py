@@ -13,7 +13,8 @@ from internals.ops import TABLE, Op, Spec
 
 ROOMS = {
     *("elementwise", "functions", "activations", "reduce", "statistics", "scan", "shape", "arrange", "index", "lookup"),
-    *("linalg", "contract", "conv", "pool", "normalise", "dropout", "loss", "classification", "eager", "attention", "recurrent"),
+    *("linalg", "contract", "conv", "pool", "normalise", "dropout", "loss", "classification", "eager"),
+    *("attention", "recurrent"),
 }
 
 
