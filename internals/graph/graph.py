@@ -1,0 +1,253 @@
+"""The graph style: calling a row on nodes adds a node."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from internals.graph.node import GraphError, Node, infer
+from internals.ops.rules import promoted
+from internals.ops.spec import Spec
+from internals.ops.table import Op, is_array, style
+from internals.tensor import Tensor
+from internals.tensor.results import RESULT
+
+
+def _no_kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+    raise GraphError("this node is run by a session, not by a kernel.")
+
+
+def own(name: str, infer: Any, doc: str, **columns: Any) -> Op:
+    """An operation that only graphs have; not in the table."""
+    return Op(name, _no_kernel, vjp=None, infer=infer, doc=doc, **columns)
+
+
+PLACEHOLDER = own("placeholder", lambda *, shape, dtype: Spec(shape, dtype), "A value that is fed to each run.")
+CONSTANT = own("constant", lambda *, value: Spec(value.shape, value.dtype), "A value that was known at building.")
+VARIABLE = own("variable", lambda *, initial: Spec(initial.shape, initial.dtype), "Its value when the run started.")
+READ = own("read", lambda variable: variable, "A variable's value at this point of the run.")
+ASSIGN = own("assign", lambda variable, value: variable, "The variable's new value.")
+NO_OP = own("no_op", lambda: Spec((0,), np.float32), "Nothing; what it is ordered after has run.")
+
+
+class Graph:
+    """Nodes, in the order in which they were made, which is an order in which they can run.
+
+    Examples
+    --------
+    >>> graph = Graph()
+    >>> with graph:
+    ...     x = graph.placeholder((None, 3), name="x")
+    ...     y = (x * 2).sum(axis=0)
+    >>> Session(graph).run(y, {x: numpy.ones((4, 3), "float32")})
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.by_name: dict[str, Node] = {}
+        self._used: dict[str, int] = {}
+        self._scope: list[str] = []
+        self._controls: list[tuple[Node, ...]] = []
+        self._device: list[str | None] = []
+        self._constants: dict[int, tuple[Any, Node]] = {}
+        self._lock = threading.RLock()
+
+    # The graph that is being built
+
+    def __enter__(self) -> Graph:
+        _building.stack.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _building.stack.pop()
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Names of nodes made inside start with ``name/``; the same scope opened again is another one."""
+        self._scope.append(self._unique(self._full(name)))
+        try:
+            yield
+        finally:
+            self._scope.pop()
+
+    @contextmanager
+    def after(self, nodes: Sequence[Node]) -> Iterator[None]:
+        """Nodes made inside run after `nodes` (TensorFlow's control_dependencies)."""
+        self._controls.append(tuple(nodes))
+        try:
+            yield
+        finally:
+            self._controls.pop()
+
+    @contextmanager
+    def device(self, name: str | None) -> Iterator[None]:
+        """Nodes made inside are asked to run on a device, such as ``"sim:1"``."""
+        self._device.append(name)
+        try:
+            yield
+        finally:
+            self._device.pop()
+
+    # Making nodes
+
+    def add(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "") -> Node:
+        """A node that runs `op`; its shape and dtype are inferred here.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The inputs make no sense to the op; or GraphError: one is of another graph, or the name is taken.
+        """
+        attrs = attrs or {}
+        for value in inputs:
+            if isinstance(value, Node) and value.graph is not self:
+                raise GraphError(
+                    f"{op.name}: {value.name} (made at {value.where}) is a node of another graph. Build both in one, "
+                    "or run it and feed its value."
+                )
+        spec = infer(op, inputs, attrs)
+        with self._lock:
+            if name and self._full(name) in self.by_name:
+                taken = self.by_name[self._full(name)]
+                raise GraphError(f"{op.name}: the name {taken.name!r} is taken by a node made at {taken.where}.")
+            full = self._full(name) if name else self._unique(self._full(op.name))
+            self._used.setdefault(full, 1)
+            node = Node(self, op, tuple(inputs), attrs, full, spec, len(self.nodes))
+            node.controls = tuple(dict.fromkeys(one for several in self._controls for one in several))
+            node.device = self._device[-1] if self._device else None
+            self.nodes.append(node)
+            self.by_name[full] = node
+        return node
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names for nodes that will ask for them."""
+        for name in names:
+            self._used.setdefault(name, 1)
+
+    def _full(self, name: str) -> str:
+        return f"{self._scope[-1]}/{name}" if self._scope else name
+
+    def _unique(self, name: str) -> str:
+        count = self._used.get(name, 0)
+        self._used[name] = count + 1
+        if not count:
+            return name
+        return self._unique(f"{name}_{count}")
+
+    def placeholder(self, shape: Sequence[int | None], dtype: Any = np.float32, *, name: str = "") -> Node:
+        """A value that is fed to each run; sizes may be None, to be known then."""
+        node = self.add(PLACEHOLDER, (), {"shape": _known(shape), "dtype": np.dtype(dtype)}, name=name)
+        node.shape = tuple(shape)
+        return node
+
+    def constant(self, value: Any, dtype: Any = None, *, name: str = "") -> Node:
+        """A value that stays."""
+        array = value.data if isinstance(value, Tensor) else value
+        if not is_array(array):
+            array = Tensor(array, dtype=dtype).data
+        elif dtype is not None:
+            array = array.astype(dtype)
+        return self.add(CONSTANT, (), {"value": array}, name=name)
+
+    def variable(self, initial: Any, *, name: str = "", dtype: Any = None) -> Node:
+        """A value that runs can change and that a session keeps from run to run.
+
+        Parameters
+        ----------
+        initial : array-like
+            Its value after `Session.initialise`.
+        """
+        array = Tensor(initial, dtype=dtype).data
+        return self.add(VARIABLE, (), {"initial": array}, name=name)
+
+    @property
+    def variables(self) -> list[Node]:
+        return [node for node in self.nodes if node.op is VARIABLE]
+
+    def group(self, nodes: Sequence[Node], *, name: str = "") -> Node:
+        """A node that computes nothing and is ordered after all of `nodes`: something to fetch."""
+        with self.after(nodes):
+            return self.add(NO_OP, (), name=name)
+
+    def captured(self, value: Any) -> Node:
+        """The node for a Tensor or array that met a node: a constant, one for each value."""
+        array = value.data if isinstance(value, Tensor) else value
+        if id(value) not in self._constants:
+            self._constants[id(value)] = value, self.constant(array)  # held, so that the id stays its own
+        return self._constants[id(value)][1]
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self.nodes)} nodes>"
+
+
+def _known(shape: Sequence[int | None]) -> tuple[int, ...]:
+    for size in shape:
+        if size is not None and (not isinstance(size, int | np.integer) or size < 0):
+            raise GraphError(f"placeholder: sizes are non-negative integers or None, got {tuple(shape)}.")
+    return tuple(-1 if size is None else int(size) for size in shape)
+
+
+class _Building(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Graph] = []
+
+
+_building = _Building()
+
+
+def current() -> Graph:
+    """The graph of the innermost ``with graph:``.
+
+    Raises
+    ------
+    GraphError
+        There is none.
+    """
+    if not _building.stack:
+        raise GraphError("graph: no graph is being built here; write `with graph:` around it.")
+    return _building.stack[-1]
+
+
+def assign(variable: Node, value: Any) -> Node:
+    """A node that gives a variable a new value when it runs, and is that value.
+
+    Raises
+    ------
+    GraphError
+        It is not a variable, or the value has another shape or dtype.
+    """
+    if variable.op is not VARIABLE:
+        raise GraphError(
+            f"assign: {variable.name} (made at {variable.where}) is made by {variable.op.name}; only a variable can be "
+            "given a value."
+        )
+    graph = variable.graph
+    value = value if isinstance(value, Node) else graph.constant(value, dtype=variable.dtype)
+    if value.shape != variable.shape or value.dtype != variable.dtype:
+        raise GraphError(f"assign: {value!r} does not fit the variable {variable!r} (made at {variable.where}).")
+    return graph.add(ASSIGN, (variable, value), name="")
+
+
+def read(variable: Node) -> Node:
+    """A variable's value at this point: after what `Graph.after` names."""
+    return variable.graph.add(READ, (variable,))
+
+
+def run_on_nodes(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """How the graph style runs a row: it adds a node, and one for each result where there are several."""
+    graph = next(value.graph for value in inputs if isinstance(value, Node))
+    inputs = tuple(graph.captured(value) if isinstance(value, Tensor) or is_array(value) else value for value in inputs)
+    node = graph.add(op, promoted(op, inputs), attrs)
+    if not op.results:
+        return node
+    return op.bundle([graph.add(RESULT, (node,), {"index": i}) for i in range(len(node.dtype))])
+
+
+style(Node, run_on_nodes, rank=30)
