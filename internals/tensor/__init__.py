@@ -4,13 +4,13 @@ from internals.tensor.eager import run_eagerly, wrap
 from internals.tensor.node import (
     Leaf,
     Node,
-    Storage,
     enable_grad,
     install_reverse_pass,
     is_recording,
     no_grad,
     specs_of,
 )
+from internals.tensor.storage import Storage, shares_memory
 from internals.tensor.tensor import Tensor
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "is_recording",
     "no_grad",
     "run_eagerly",
+    "shares_memory",
     "specs_of",
     "wrap",
 ]

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from internals import ops
-from internals.device import Array, DeviceError, SimArray, check_one_device, is_writable, move
+from internals.device import Array, DeviceError, SimArray, check_one_device, move
 from internals.ops.operators import Operators
 from internals.ops.rules import promoted
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op, is_array, run_on_arrays, style
-from internals.tensor.node import Leaf, Node, mode, next_order
+from internals.tensor.node import Node, mode, next_order
 from internals.tensor.results import bundled, is_floating, kept_results, picked
+from internals.tensor.storage import storage_of
 from internals.tensor.tensor import Tensor
+from internals.tensor.views import note_view
 
 _new = object.__new__
 
@@ -55,32 +57,32 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
     out = _new(Tensor)
     out.data = np.asarray(data) if isinstance(data, np.generic) else data
     out.node = out._storage = None
-    if op.view and _is_view(out.data, arrays[0]):
-        inputs[0].storage.share(inputs[0], out)
     if differentiable and mode.recording and op.vjp is not None and out.data.dtype.kind not in "biu":
         for position, value in enumerate(inputs):
             if type(value) is Tensor and value.node is not None and op.has_rule(position):
                 record(op, inputs, attrs or None, out)
                 break
+    if op.view and _is_view(out.data, arrays[0]):
+        note_view(inputs[0], out, op, attrs)
     return out
 
 
 def _several(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], data: Any, source: Array) -> Any:
     """The results of a row that has several: one node for the row, and one on it for each floating result."""
     outs = [wrap(np.asarray(array) if isinstance(array, np.generic) else array) for array in data]
-    if op.view:
-        for out in outs:
-            if _is_view(out.data, source):
-                inputs[0].storage.share(inputs[0], out)
     edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
     if mode.recording and any(edge is not None and op.has_rule(i) for i, edge in enumerate(edges)):
         node = bundled(op, [out.data for out in outs])
         node.attrs = _frozen(attrs)
         keeps = _save(node, inputs, edges)
-        kept_results(node, keeps, [out.data for out in outs], [out.storage for out in outs])
+        kept_results(node, keeps, [out.data for out in outs], [storage_of(out) for out in outs])
         for i, out in enumerate(outs):
             if is_floating(out.data):
                 out.node = picked(node, i)
+    if op.view:
+        for out in outs:
+            if _is_view(out.data, source):
+                note_view(inputs[0], out, op, attrs)
     return op.bundle(outs)
 
 
@@ -158,7 +160,7 @@ def record(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any] | None, out: T
     edges = tuple([value.node if type(value) is Tensor else None for value in inputs])
     if _save(node, inputs, edges):
         node.out = data
-        storage = out.storage
+        storage = storage_of(out)
         node.guards += ((storage, storage.version, "result"),)
     out.node = node
 
@@ -171,7 +173,7 @@ def _save(node: Node, inputs: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
     keeps, keeps_out = node.op.keeps(edges)
     for value, edge, keep in zip(inputs, edges, keeps):  # noqa: B905 - of one length, and this loop is hot
         if keep and type(value) is Tensor:
-            storage = value.storage
+            storage = value._storage or storage_of(value)
             guards.append((storage, storage.version, keep))
             saved.append(value)
         else:
@@ -191,68 +193,6 @@ def _frozen(value: Any) -> Any:
 
 
 _CONSTANTS = frozenset((type(None), bool, int, float, str, slice))
-
-
-def write_in_place(target: Tensor, op: Op, other: Any, **attrs: Any) -> Tensor:
-    """``target = op(target, other)``, written into the memory that target has."""
-    other = as_operand(other, f"in-place {op.name}", target)
-    differentiable = target.node is not None or (type(other) is Tensor and other.node is not None)
-    if mode.recording and differentiable:
-        if type(target.node) is Leaf:
-            raise RuntimeError(
-                f"in-place {op.name}: this tensor is a leaf that requires a gradient; its value at recording would be "
-                "lost. Use no_grad() for an update, or an operation that makes a new tensor."
-            )
-        if target._storage is not None and target._storage.is_shared(target):
-            raise RuntimeError(
-                f"in-place {op.name}: another tensor shares this memory, and the tape can't follow a change through "
-                "it. Write x[i] = x[i] + y rather than x[i] += y, or clone() first."
-            )
-    array = target.data
-    if not is_writable(array):
-        raise RuntimeError(
-            f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first."
-        )
-    if not (mode.recording and differentiable) and _written_at_once(op, array, other, attrs):
-        target.storage.version += 1
-        return target
-    # The tape must see the value from before the write; a copy is needed only where the rule will read it.
-    before = wrap(array.copy() if op.inputs[0] in op.saves and mode.recording and differentiable else array)
-    before.node = target.node
-    result = op(before, other, **attrs)
-    if result.shape != target.shape:
-        raise ValueError(
-            f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape "
-            f"{target.shape}."
-        )
-    if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-        raise TypeError(
-            f"in-place {op.name}: the result is {result.dtype} and can't be held by a tensor of {target.dtype}."
-        )
-    if result.dtype != target.dtype:
-        result = ops.cast(result, dtype=target.dtype)
-    array[...] = result.data
-    target.storage.version += 1
-    if type(result.node) is Node:
-        target.node = result.node
-    return target
-
-
-def _written_at_once(op: Op, array: Array, other: Any, attrs: dict[str, Any]) -> bool:
-    """Write the result straight into `array` where no copy is needed for that; whether it was."""
-    operand = other.data if type(other) is Tensor else other
-    same = operand.dtype == array.dtype if type(other) is Tensor else type(other) is float
-    if type(array) is not np.ndarray or array.dtype.kind != "f" or not same or isinstance(operand, SimArray):
-        return False
-    if op is ops.index_put:
-        op.infer_from((array, operand), attrs)
-        array[attrs["key"]] = operand
-        return True
-    fits = type(other) is float or operand.shape == array.shape or operand.ndim == 0
-    if fits and isinstance(op.on_numpy, np.ufunc):
-        op.on_numpy(array, operand, out=array)
-        return True
-    return False
 
 
 def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
@@ -291,7 +231,7 @@ def wrap(array: Array) -> Tensor:
 def alias(x: Tensor) -> Tensor:
     """Another Tensor on the memory of `x`, cut off from the tape."""
     out = wrap(x.data)
-    x.storage.share(x, out)
+    storage_of(x).share(x, out)
     return out
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import threading
-import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +18,7 @@ import numpy as np
 from internals.device import Array
 from internals.ops.spec import Spec
 from internals.ops.table import Op
+from internals.tensor.storage import Storage
 
 if TYPE_CHECKING:
     from internals.tensor.tensor import Tensor
@@ -70,31 +70,6 @@ class enable_grad(no_grad):
 def is_recording() -> bool:
     """Whether operations of this thread are being recorded."""
     return mode.recording
-
-
-class Storage:
-    """What all Tensors on one piece of memory share: how often it was written to, and which of them are alive."""
-
-    __slots__ = ("_prune_at", "_tensors", "version")
-
-    def __init__(self) -> None:
-        self.version = 0
-        self._tensors: list[weakref.ref[Tensor]] = []
-        self._prune_at = 8
-
-    def share(self, tensor: Tensor, view: Tensor) -> None:
-        """Note that `view` is on the memory of `tensor`, whose storage this is."""
-        if not self._tensors:
-            self._tensors.append(weakref.ref(tensor))
-        elif len(self._tensors) >= self._prune_at:
-            self._tensors = [ref for ref in self._tensors if ref() is not None]
-            self._prune_at = 2 * len(self._tensors) + 8
-        self._tensors.append(weakref.ref(view))
-        view._storage = self
-
-    def is_shared(self, tensor: Tensor) -> bool:
-        """Whether another tensor than this one is alive on this memory."""
-        return any(ref() is not None and ref() is not tensor for ref in self._tensors)
 
 
 class Leaf:

@@ -14,7 +14,8 @@ import numpy as np
 from internals.device import Array, device_of
 from internals.ops.spec import Spec
 from internals.ops.table import Op
-from internals.tensor.node import Node, Storage, next_order
+from internals.tensor.node import Node, next_order
+from internals.tensor.storage import Storage
 
 _new = object.__new__
 

@@ -13,10 +13,13 @@ from internals.ops.operators import Operators
 from internals.ops.spec import DEFAULT_FLOAT, Spec
 from internals.ops.table import is_array
 from internals.tensor import eager
-from internals.tensor.node import Leaf, Node, Storage, reverse_pass
+from internals.tensor.inplace import in_place, rows_in_place, write_in_place
+from internals.tensor.node import Leaf, Node, reverse_pass
+from internals.tensor.storage import Storage, Stored
+from internals.tensor.views import View
 
 
-class Tensor(Operators):
+class Tensor(Stored, Operators):
     """An n-dimensional array on a device, which can be differentiated.
 
     Parameters
@@ -36,11 +39,12 @@ class Tensor(Operators):
         `data` is ragged or not numeric, or a gradient is asked of an integer or boolean tensor.
     """
 
-    __slots__ = ("__weakref__", "_storage", "data", "node")
+    __slots__ = ("__weakref__", "_storage", "_view", "data", "node")
 
     data: Array
     node: Node | Leaf | None
     _storage: Storage | None
+    _view: View  # of views only
 
     def __init__(
         self, data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
@@ -84,25 +88,8 @@ class Tensor(Operators):
         return self.data.size
 
     @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes from one entry to the next along each axis."""
-        return self.data.strides
-
-    @property
     def device(self) -> Device:
         return device_of(self.data)
-
-    @property
-    def storage(self) -> Storage:
-        """What is shared by all Tensors on this memory."""
-        if self._storage is None:
-            self._storage = Storage()
-        return self._storage
-
-    @property
-    def version(self) -> int:
-        """How often this memory was written to in place."""
-        return self._storage.version if self._storage else 0
 
     # Gradients
 
@@ -306,9 +293,25 @@ class Tensor(Operators):
         return ops.getitem(self, key=eager.plain_key(key, self))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        eager.write_in_place(
-            self, ops.index_put, eager.as_operand(value, "index_put", self), key=eager.plain_key(key, self)
-        )
+        write_in_place(self, ops.index_put, eager.as_operand(value, "index_put", self), key=eager.plain_key(key, self))
+
+    # In place
+
+    def fill_(self, value: Any) -> Tensor:
+        """Every entry becomes `value`, a number or a 0-d tensor."""
+        if isinstance(value, Tensor) and value.ndim:
+            raise ValueError(f"fill_: expected a number or a 0-d tensor, got one of shape {value.shape}; see copy_.")
+        self[...] = value
+        return self
+
+    def zero_(self) -> Tensor:
+        """Every entry becomes 0."""
+        return self.fill_(0)
+
+    def copy_(self, other: Any) -> Tensor:
+        """The entries of `other`, broadcast to this shape and cast to this dtype, from whatever device it is on."""
+        self[...] = other.to(self.device) if isinstance(other, Tensor) else other
+        return self
 
     # Binary operators, past the table's dispatch: this is the path that every small operation takes
 
@@ -373,19 +376,22 @@ class Tensor(Operators):
         return eager.binary(ops.logical_or, self, other)
 
     def __iadd__(self, other: Any) -> Tensor:
-        return eager.write_in_place(self, ops.add, other)
+        return write_in_place(self, ops.add, other)
 
     def __isub__(self, other: Any) -> Tensor:
-        return eager.write_in_place(self, ops.sub, other)
+        return write_in_place(self, ops.sub, other)
 
     def __imul__(self, other: Any) -> Tensor:
-        return eager.write_in_place(self, ops.mul, other)
+        return write_in_place(self, ops.mul, other)
 
     def __itruediv__(self, other: Any) -> Tensor:
-        return eager.write_in_place(self, ops.div, other)
+        return write_in_place(self, ops.div, other)
 
     __hash__ = Operators.__hash__  # a class that defines == loses it
 
+
+for _row in rows_in_place():
+    setattr(Tensor, f"{_row.name}_", in_place(_row))
 
 _ADD, _SUB, _MUL = ops.add, ops.sub, ops.mul
 
