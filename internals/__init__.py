@@ -3,10 +3,10 @@
 Importing it costs nothing but NumPy.
 """
 
-from internals import autodiff, nn, ops, optim
+from internals import autodiff, memory, nn, ops, optim
 from internals.autodiff import grad
 from internals.device import DeviceError, cuda_is_available, device
-from internals.tensor import Tensor, enable_grad, no_grad
+from internals.tensor import Tensor, enable_grad, no_grad, shares_memory
 
 __all__ = [
     "DeviceError",
@@ -16,8 +16,10 @@ __all__ = [
     "device",
     "enable_grad",
     "grad",
+    "memory",
     "nn",
     "no_grad",
     "ops",
     "optim",
+    "shares_memory",
 ]
