@@ -60,6 +60,7 @@ from internals.ops.functions import (
     atan,
     atan2,
     atanh,
+    clamp,
     cosh,
     exp2,
     hypot,
@@ -69,14 +70,15 @@ from internals.ops.functions import (
     log2,
     log10,
     logaddexp,
+    masked_fill,
     remainder,
     sinh,
     tan,
     trunc,
 )
-from internals.ops.index import gather, getitem, index_put, one_hot, scatter_add, unindex
+from internals.ops.index import gather, getitem, index_put, one_hot, scatter, scatter_add, unindex
 from internals.ops.linalg import matmul
-from internals.ops.lookup import take, untake
+from internals.ops.lookup import index_add, take, untake
 from internals.ops.loss import (
     binary_cross_entropy,
     huber,
@@ -89,6 +91,7 @@ from internals.ops.loss import (
     weighted_binary_cross_entropy,
 )
 from internals.ops.normalise import batch_norm, group_norm, layer_norm, normalise, rms_norm, rms_normalise
+from internals.ops.order import argsort, sort, topk
 from internals.ops.pool import (
     adaptive_avg_pool2d,
     adaptive_avg_unpool2d,
@@ -105,15 +108,18 @@ from internals.ops.rules import pull, unbroadcast
 from internals.ops.scan import cumprod, cumsum
 from internals.ops.shape import (
     broadcast_to,
+    chunk,
     concat,
     expand_dims,
     flip,
     moveaxis,
     reshape,
+    split,
     squeeze,
     stack,
     swapaxes,
     transpose,
+    unbind,
 )
 from internals.ops.spec import Spec, broadcast_shapes, promote
 from internals.ops.statistics import norm, std, var

@@ -278,6 +278,9 @@ minimum = elementwise(
 def _clip_infer(x: Spec, *, low: float | None = None, high: float | None = None) -> Spec:
     if low is None and high is None:
         raise ValueError("clip: neither low nor high was given; give at least one bound.")
+    for bound in (low, high):
+        if bound is not None and not isinstance(bound, bool | int | float | np.generic):
+            raise TypeError(f"clip: bounds are numbers, got {type(bound).__name__}. Use clamp for bounds in tensors.")
     return Spec(x.shape, promote([x] + [bound for bound in (low, high) if bound is not None]))
 
 

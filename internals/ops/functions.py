@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import elementwise, floor, sigmoid, sqrt, unary, zeros_like
+from internals.ops.elementwise import elementwise, floor, sigmoid, sqrt, unary, where, zeros_like
 from internals.ops.spec import Spec, broadcast_shapes
 from internals.ops.table import row
 
@@ -245,3 +245,38 @@ lerp = row(
     doc="From x to y by a weight: x + weight * (y - x), exactly x at 0 and exactly y at 1. The weight may lie outside "
     "0 to 1.",
 )
+
+
+def _clamp_infer(x: Spec, low: Spec, high: Spec) -> Spec:
+    return Spec(broadcast_shapes("clamp", x.shape, low.shape, high.shape), x.dtype)
+
+
+clamp = row(
+    "clamp",
+    lambda xp, x, low, high: xp.minimum(xp.maximum(x, low), high),
+    vjp=(
+        lambda g, out, x, low, high: where((x >= low) & (x <= high), g, 0),
+        lambda g, out, x, low, high: where((x < low) & (low < high), g, 0),
+        lambda g, out, x, low, high: where((x > high) | (high < low), g, 0),
+    ),
+    jvp="symmetric",
+    saves="x low high",
+    infer=_clamp_infer,
+    dtypes="promote",
+    broadcasts=True,
+    expr="(({0} >= {1} || {0} != {0} ? {0} : {1}) <= {2} || {0} != {0} ? ({0} >= {1} || {0} != {0} ? {0} : {1}) : {2})",
+    doc="x, kept between bounds that are tensors and broadcast: clip for bounds that are computed. An entry at a bound "
+    "has the derivative 1, and the bound 0, as in PyTorch and TensorFlow; one that is outside hands its cotangent to "
+    "the bound it was moved to. Where low is above high the result is high.",
+)
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """x, with `value` where the boolean mask is true; shapes broadcast.
+
+    Parameters
+    ----------
+    value : number, or something that broadcasts to x
+        Entries that are replaced get no cotangent; a value that is a tensor gets theirs.
+    """
+    return where(mask, value, x)

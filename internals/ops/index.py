@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from internals.device import SimArray, pick
+from internals.ops.elementwise import zeros_like
 from internals.ops.spec import Spec, broadcast_shapes, normalise_axis
 from internals.ops.table import row
 
@@ -159,10 +160,7 @@ gather = row(
 def _scatter_add(xp: Any, g: Any, index: Any, axis: int, size: int) -> Any:
     axis = axis % g.ndim
     result = xp.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), g.dtype)
-    places: list[Any] = []
-    for i, n in enumerate(g.shape):
-        places.append(index if i == axis else xp.arange(n).reshape((1,) * i + (n,) + (1,) * (g.ndim - i - 1)))
-    xp.add.at(result, tuple(places), g)
+    xp.add.at(result, _places(xp, g.shape, index, axis), g)
     return result
 
 
@@ -181,6 +179,48 @@ scatter_add = row(
     infer=_scatter_add_infer,
     strict=True,
     doc="Zeros with g added at `index` along an axis of length `size`: the derivative of gather.",
+)
+
+
+def _places(xp: Any, shape: tuple[int, ...], index: Any, axis: int) -> tuple[Any, ...]:
+    """The key that picks, at each position, the entry that `index` names along an axis."""
+    return tuple(
+        index if i == axis else xp.arange(n).reshape((1,) * i + (n,) + (1,) * (len(shape) - i - 1))
+        for i, n in enumerate(shape)
+    )
+
+
+def _scatter_infer(x: Spec, index: Spec, value: Spec, *, axis: int) -> Spec:
+    _check_index("scatter", x, index, axis)
+    if value.shape != index.shape:
+        raise ValueError(f"scatter: a value of shape {value.shape} must have the shape of the index, {index.shape}.")
+    if value.dtype != x.dtype:
+        raise TypeError(f"scatter: the value is {value.dtype} and x {x.dtype}. Cast one to the other's dtype.")
+    return x
+
+
+def _scatter(xp: Any, x: Any, index: Any, value: Any, axis: int) -> Any:
+    result = x.copy()
+    result[_places(xp, index.shape, index, axis % x.ndim)] = value
+    return result
+
+
+scatter = row(
+    "scatter",
+    _scatter,
+    vjp=(
+        lambda g, out, x, index, value, axis: scatter(g, index, zeros_like(gather(g, index, axis=axis)), axis=axis),
+        None,
+        lambda g, out, x, index, value, axis: gather(g, index, axis=axis),
+    ),
+    jvp="linear",
+    saves=("index", "", "index"),
+    infer=_scatter_infer,
+    strict=True,
+    doc="A copy of x with one entry per position of `index` replaced by that of `value`: out[index[i, j], j] = "
+    "value[i, j] for axis 0. Entries replaced get no cotangent. If an index comes twice, which value stays is not "
+    "defined, nor is the derivative, as in PyTorch's scatter; scatter_add adds them up. TensorFlow's "
+    "tensor_scatter_nd_update names every axis.",
 )
 
 

@@ -66,3 +66,21 @@ untake = row(
     doc="Zeros with the slices of g added at `index` along an axis of length `size`: the derivative of take. A slice "
     "picked twice receives both.",
 )
+
+
+def index_add(x: Any, index: Any, value: Any, *, axis: int = 0) -> Any:
+    """x, with the slices of `value` added at `index` along an axis; one that is named twice receives both.
+
+    Parameters
+    ----------
+    index : integers, any shape
+    value : of the shape that ``take(x, index, axis=axis)`` has
+    """
+    along = normalise_axis("index_add", axis, x.ndim)
+    expected = (*x.shape[:along], *shape_of(index), *x.shape[along + 1 :])
+    if tuple(value.shape) != expected:
+        raise ValueError(
+            f"index_add: a value of shape {tuple(value.shape)} does not fit an index of shape {shape_of(index)} along "
+            f"axis {axis} of shape {tuple(x.shape)}; expected {expected}."
+        )
+    return x + untake(value, index, axis=along, size=x.shape[along])

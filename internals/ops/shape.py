@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -234,3 +235,50 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
     axes = list(range(x.ndim))
     axes.insert(normalise_axis("moveaxis", destination, x.ndim), axes.pop(normalise_axis("moveaxis", source, x.ndim)))
     return transpose(x, axes=tuple(axes))
+
+
+def split(x: Any, size: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+    """Pieces of the given size along an axis, views where the layout allows; the last is smaller if it must be.
+
+    Parameters
+    ----------
+    size : int, or one for each piece
+        Sizes, as in PyTorch; NumPy and TensorFlow take a single number for how many pieces there are, as chunk does.
+
+    Raises
+    ------
+    ValueError
+        The size is not positive, or sizes do not add up to the axis.
+    """
+    n = x.shape[normalise_axis("split", axis, x.ndim)]
+    if isinstance(size, int | np.integer) and not isinstance(size, bool):
+        if size < 1:
+            raise ValueError(f"split: the size of a piece must be positive, got {size}.")
+        each = [min(int(size), n - start) for start in range(0, n, int(size))] or [0]
+    else:
+        each = list(size) if isinstance(size, tuple | list) else []
+        if not all(isinstance(one, int | np.integer) and one >= 0 for one in each) or sum(each) != n:
+            raise ValueError(f"split: sizes {size!r} are not those of pieces of axis {axis} of shape {tuple(x.shape)}.")
+    before = (slice(None),) * normalise_axis("split", axis, x.ndim)
+    ends = list(itertools.accumulate(each))
+    return tuple(x[(*before, slice(end - one, end))] for one, end in zip(each, ends, strict=True))
+
+
+def chunk(x: Any, pieces: int, *, axis: int = 0) -> tuple[Any, ...]:
+    """So many pieces along an axis, of one size but for the last; fewer if the entries do not go round (PyTorch's rule).
+
+    Raises
+    ------
+    ValueError
+        `pieces` is not positive.
+    """
+    if not isinstance(pieces, int | np.integer) or pieces < 1:
+        raise ValueError(f"chunk: the number of pieces must be a positive integer, got {pieces!r}.")
+    n = x.shape[normalise_axis("chunk", axis, x.ndim)]
+    return split(x, max(1, -(-n // int(pieces))), axis=axis)
+
+
+def unbind(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
+    """The slices along an axis, which goes away: the reverse of stack; tf.unstack."""
+    along = normalise_axis("unbind", axis, x.ndim)
+    return tuple(x[(slice(None),) * along + (i,)] for i in range(x.shape[along]))

@@ -13,6 +13,7 @@ from op_cases_activations import ACTIVATIONS
 from op_cases_arranging import ARRANGING
 from op_cases_functions import FUNCTIONS
 from op_cases_losses import LOSSES
+from op_cases_order import ORDER
 from op_cases_reductions import REDUCTIONS
 from op_cases_sequences import SEQUENCES
 from op_samples import (
@@ -284,6 +285,7 @@ CASES = [
     *REDUCTIONS,
     *ARRANGING,
     *LOSSES,
+    *ORDER,
 ]  # fmt: skip
 
 

@@ -261,7 +261,14 @@ def test_rules_read_all_that_is_saved(name: str) -> None:
                         other_out = other_value(out)
                     elif one in op.results:
                         other_out = out._replace(**{one: other_value(getattr(out, one))})
-                    got = rule(cotangent, other_out, *others, **attrs)
+                    try:
+                        got = rule(cotangent, other_out, *others, **attrs)
+                    except (
+                        IndexError,
+                        ValueError,
+                    ):  # an index that is none, a matrix that can't be inverted: it is read
+                        unread.discard((number, one))
+                        continue
                     if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(got, want, strict=True)):
                         unread.discard((number, one))
     assert not unread, f"{name} keeps (rule, value) {unread} alive, and no rule reads it"

@@ -13,7 +13,7 @@ from internals.ops import TABLE, Op, Spec
 
 ROOMS = {
     *("elementwise", "functions", "activations", "reduce", "statistics", "scan", "shape", "arrange", "index", "lookup"),
-    *("linalg", "contract", "conv", "pool", "normalise", "dropout", "loss", "classification", "eager"),
+    *("linalg", "contract", "conv", "pool", "normalise", "dropout", "loss", "classification", "order", "eager"),
     *("attention", "recurrent"),
 }
 
