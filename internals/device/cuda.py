@@ -48,6 +48,10 @@ class Cuda(Device):
             gpu.synchronize()  # type: ignore[attr-defined]
 
 
+_OUT_OF_MEMORY = 2
+"""``cudaErrorMemoryAllocation``, which CuPy does not name."""
+
+
 class CudaSource:
     """Segments from ``cudaMalloc`` on one GPU; CuPy's ``Memory`` gives them back when it goes."""
 
@@ -60,7 +64,7 @@ class CudaSource:
             with self._cupy.cuda.Device(self._index):
                 memory = self._cupy.cuda.Memory(nbytes)
         except runtime.CUDARuntimeError as error:
-            if error.status != runtime.errorMemoryAllocation:
+            if error.status != _OUT_OF_MEMORY:
                 raise
             raise MemoryError(str(error)) from None
         return memory.ptr, memory

@@ -51,6 +51,8 @@ class Model:
                 raise ValueError(
                     f"Model: {field.name} is {value!r}; expected a number {'not below' if slow else 'above'} 0."
                 )
+        if not isinstance(self.depth, int):
+            raise ValueError(f"Model: depth is {self.depth!r}; expected a whole number of kernels.")
 
     def kernel_seconds(self, nbytes: int, operations: float) -> float:
         return self.latency + max(nbytes / self.bandwidth, operations / self.rate)
@@ -126,6 +128,8 @@ class Clock:
 
     def work(self, what: str, seconds: float) -> None:
         """Let the host do something for a while."""
+        if not seconds >= 0:
+            raise ValueError(f"work: {what!r} takes {seconds!r} seconds; expected a number not below 0.")
         self.events.append(Event(what, "host", self.now, self.now + seconds))
         self.now += seconds
 

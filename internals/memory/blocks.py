@@ -64,7 +64,7 @@ def split(block: Block, size: int) -> Block:
 
 def merge(block: Block) -> Block:
     """Join a free block with its free neighbours; the block that covers them all, which is the first of them."""
-    if block.prev is not None and block.prev.free:
+    while block.prev is not None and block.prev.free:
         block = block.prev
     while block.next is not None and block.next.free:
         gone = block.next

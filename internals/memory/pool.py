@@ -285,7 +285,10 @@ class Pool:
             if segment.first.free and segment.first.next is None:
                 self._forget(segment.first)
                 del self._segments[segment.address]
-                self.source.free(segment.memory)
+                # The segment and its block hold each other; the memory is not to wait for the garbage collector.
+                memory, segment.memory = segment.memory, None
+                self.source.free(memory)
+                del memory
                 given_back += segment.size
         self._reserved -= given_back
         return given_back
