@@ -2,6 +2,25 @@
 
 from internals.autodiff.forward import jvp
 from internals.autodiff.gradcheck import GradcheckError, gradcheck
+from internals.autodiff.recorded import vjp
 from internals.autodiff.tape import StaleTape, backward, grad, pullback, swap
+from internals.autodiff.transforms import gradient, hessian, hvp, jacobian, value_and_grad
+from internals.autodiff.vmap import vmap
 
-__all__ = ["GradcheckError", "StaleTape", "backward", "grad", "gradcheck", "jvp", "pullback", "swap"]
+__all__ = [
+    "GradcheckError",
+    "StaleTape",
+    "backward",
+    "grad",
+    "gradcheck",
+    "gradient",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "pullback",
+    "swap",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
