@@ -13,7 +13,15 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 34.0, 44.0
 STYLES = ((picture.LEAF, ""), (picture.OP, "7 4"), (picture.MUTED, "2 3"))
 
 
-def line_chart(series: Mapping[str, Sequence[float]], *, title: str, across: str, up: str) -> Picture:
+def line_chart(
+    series: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    across: str,
+    up: str,
+    ticks: Sequence[str] = (),
+    logarithmic: bool = False,
+) -> Picture:
     """Draw series over their index, from zero up.
 
     Parameters
@@ -22,11 +30,15 @@ def line_chart(series: Mapping[str, Sequence[float]], *, title: str, across: str
         One to three; told apart by dashes as well as by colour.
     title, across, up : str
         Of the chart, the horizontal and the vertical axis.
+    ticks : sequence of str, optional
+        What the horizontal axis calls the indices; the first and the last index unless given.
+    logarithmic : bool
+        Powers of ten on the vertical axis; all numbers are positive then.
 
     Raises
     ------
     ValueError
-        There is nothing to draw, or more than can be told apart.
+        There is nothing to draw, more than can be told apart, or a number has no logarithm.
     """
     if not 1 <= len(series) <= len(STYLES) or not all(series.values()):
         lengths = [len(values) for values in series.values()]
@@ -34,12 +46,14 @@ def line_chart(series: Mapping[str, Sequence[float]], *, title: str, across: str
             f"line_chart: expected 1 to {len(STYLES)} series of at least one number, got lengths {lengths}."
         )
     steps = max(len(values) for values in series.values())
-    highest = max(max(values) for values in series.values())
-    top = _round_up(highest)
-    body = [_axes(steps, top, across, up)]
+    lowest = min(min(values) for values in series.values())
+    if logarithmic and lowest <= 0:
+        raise ValueError(f"line_chart: {lowest:g} has no place on a logarithmic axis; numbers must be positive.")
+    scale = _Scale(lowest, max(max(values) for values in series.values()), logarithmic)
+    body = [_axes(steps, scale, across, up, ticks)]
     legend = LEFT + 6
     for (name, values), (colour, dashes) in zip(series.items(), STYLES, strict=False):
-        points = " ".join(f"{_x(i, steps):.1f},{_y(value, top):.1f}" for i, value in enumerate(values))
+        points = " ".join(f"{_x(i, steps):.1f},{scale.y(value):.1f}" for i, value in enumerate(values))
         dash = f' stroke-dasharray="{dashes}"' if dashes else ""
         body.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
         body.append(
@@ -58,8 +72,26 @@ def _x(step: float, steps: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * step / max(steps - 1, 1)
 
 
-def _y(value: float, top: float) -> float:
-    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+class _Scale:
+    """The vertical axis: where a value is, and which values have a line."""
+
+    def __init__(self, lowest: float, highest: float, logarithmic: bool) -> None:
+        self.logarithmic = logarithmic
+        if logarithmic:
+            first, last = math.floor(math.log10(lowest)), math.ceil(math.log10(highest))
+            last = max(last, first + 1)
+            stride = -(-(last - first) // 6)
+            self.bottom, self.top = float(first), float(last)
+            self.lines = [(float(power), f"1e{power}") for power in range(first, last + 1, stride)]
+        else:
+            self.bottom, self.top = 0.0, _round_up(highest)
+            self.lines = [(value, f"{value:g}") for value in (self.top * quarter / 4 for quarter in range(5))]
+
+    def y(self, value: float) -> float:
+        return self.at(math.log10(value) if self.logarithmic else value)
+
+    def at(self, place: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (place - self.bottom) / (self.top - self.bottom)
 
 
 def _round_up(value: float) -> float:
@@ -70,16 +102,16 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 2.5, 4, 5, 8, 10) if step * power >= value)
 
 
-def _axes(steps: int, top: float, across: str, up: str) -> str:
+def _axes(steps: int, scale: _Scale, across: str, up: str, ticks: Sequence[str]) -> str:
     drawn = []
-    for quarter in range(5):
-        value = top * quarter / 4
-        y = _y(value, top)
-        stroke = f'stroke="{picture.LINE}" stroke-width="{0.35 if quarter else 1}"'
+    for number, (place, label) in enumerate(scale.lines):
+        y = scale.at(place)
+        stroke = f'stroke="{picture.LINE}" stroke-width="{0.35 if number else 1}"'
         drawn.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" {stroke}/>')
-        drawn.append(text(LEFT - 8, y + 4, f"{value:g}", anchor="end", fill=picture.MUTED))
-    for step in (0, steps - 1):
-        drawn.append(text(_x(step, steps), HEIGHT - BOTTOM + 18, f"{step}", fill=picture.MUTED))
+        drawn.append(text(LEFT - 8, y + 4, label, anchor="end", fill=picture.MUTED))
+    named = enumerate(ticks) if ticks else ((step, f"{step}") for step in (0, steps - 1))
+    for step, label in named:
+        drawn.append(text(_x(step, steps), HEIGHT - BOTTOM + 18, label, fill=picture.MUTED))
     drawn.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across, fill=picture.MUTED))
     turned = f"translate(14 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)"
     drawn.append(f'<g transform="{turned}">{text(0, 0, up, fill=picture.MUTED)}</g>')

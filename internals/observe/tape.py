@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from internals.observe import picture
-from internals.observe.layout import layered
-from internals.observe.picture import CHARACTER, Picture, text
+from internals.observe.boxes import Box, draw_boxes
+from internals.observe.picture import Picture
 from internals.ops.spec import DEFAULT_FLOAT, Spec
 from internals.tensor import Leaf, Node, Tensor, specs_of
-
-PAD = 10.0
-LINE_HEIGHT = 16.0
-ARROW = (
-    '<defs><marker id="{name}-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-    f'orient="auto"><path d="M0 0 L8 4 L0 8 Z" fill="{picture.LINE}"/></marker></defs>'
-)
 
 
 def nodes_of(tensor: Tensor) -> list[Node | Leaf]:
@@ -77,26 +69,12 @@ def draw_tape(
     called = {named.node: name for name, named in (names or {}).items() if named.node is not None}
     first = min((node.order for node in nodes if isinstance(node, Node)), default=0)
     lines = {node: _lines(node, called.get(node), first, (cotangents or {}).get(node)) for node in nodes}
-    sizes = {
-        node: (max(len(line) for line in box) * CHARACTER + 2 * PAD, len(box) * LINE_HEIGHT + 10)
-        for node, box in lines.items()
+    boxes = {
+        node: Box(lines[node], "leaf" if isinstance(node, Leaf) else "freed" if node.saved is None else "op")
+        for node in nodes
     }
     edges = [(node, edge) for node in nodes for edge in node.inputs if edge is not None]
-    layout = layered(sizes, edges)  # type: ignore[arg-type]  # nodes are hashable
-    body = [ARROW]
-    for points in layout.lines:
-        line = f'd="{_curve(points)}" fill="none" stroke="{picture.LINE}" stroke-width="1.5"'
-        body.append(f'<path {line} marker-end="url(#{{name}}-arrow)"/>')
-    for node in nodes:
-        body.append(_box(node, lines[node], layout.centres[node], sizes[node]))
-    margin = 4.0
-    return Picture(
-        f'<g transform="translate({margin} {margin})">{"".join(body)}</g>',
-        layout.width + 2 * margin,
-        layout.height + 2 * margin,
-        title=title,
-        description=_in_words(nodes, called, first),
-    )
+    return draw_boxes(boxes, edges, title=title, description=_in_words(nodes, called, first))  # type: ignore[arg-type]  # nodes are hashable
 
 
 def _kind(node: Node | Leaf) -> str:
@@ -154,46 +132,3 @@ def _in_words(nodes: list[Node | Leaf], called: Mapping[Any, str], first: int) -
             )
             sentences.append(f"{label[node]}: {came}")  # type: ignore[index]
     return "; ".join(sentences) + "." if sentences else "One leaf."
-
-
-def _curve(points: list[tuple[float, float]]) -> str:
-    x, y = points[0]
-    path = f"M{x:.1f} {y:.1f}"
-    for nx, ny in points[1:]:
-        middle = (y + ny) / 2
-        path += f" C{x:.1f} {middle:.1f} {nx:.1f} {middle:.1f} {nx:.1f} {ny:.1f}"
-        x, y = nx, ny
-    return path
-
-
-def _box(node: Node | Leaf, lines: list[str], centre: tuple[float, float], size: tuple[float, float]) -> str:
-    (x, y), (width, height) = centre, size
-    leaf = isinstance(node, Leaf)
-    freed = not leaf and node.saved is None  # type: ignore[union-attr]  # a Node, then
-    stroke, fill = (
-        (picture.LEAF, picture.FILL_LEAF)
-        if leaf
-        else (picture.LINE, picture.FILL_FREED)
-        if freed
-        else (picture.OP, picture.FILL_OP)
-    )
-    dashes = ' stroke-dasharray="4 3"' if freed else ""
-    corner = height / 2 if leaf else 5
-    place = (
-        f'x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{corner:.1f}"'
-    )
-    shape = f'<rect {place} fill="{fill}" stroke="{stroke}" stroke-width="1.5"{dashes}/>'
-    top = y - height / 2 + 17
-    written = [text(x, top, lines[0], fill=stroke if not freed else picture.MUTED, weight="bold")]
-    for i, line in enumerate(lines[1:], 1):
-        strong = line.startswith("cotangent")
-        written.append(
-            text(
-                x,
-                top + i * LINE_HEIGHT,
-                line,
-                fill=picture.TEXT if strong else picture.MUTED,
-                weight="bold" if strong else "normal",
-            )
-        )
-    return f"<g>{shape}{''.join(written)}</g>"
