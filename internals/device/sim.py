@@ -64,7 +64,7 @@ class Sim(Device):
     def reset(self) -> None:
         """Start counting afresh, at time 0 with nothing in the queue; live memory stays counted."""
         self.counters = Counters(allocated=self.counters.allocated, peak=self.counters.allocated)
-        self.clock.reset()
+        self.clock = Clock(self.model)
 
     @property
     def model(self) -> Model:
@@ -104,8 +104,14 @@ class Sim(Device):
         np.copyto(memory, array)
         self.counters.to_device += 1
         self.counters.to_device_bytes += array.nbytes
-        block.ready = self.clock.copy("copy to device", array.nbytes, pinned=pinned)
+        arrived = self.clock.copy("copy to device", array.nbytes, pinned=pinned)
+        block.arrival = (self.clock, arrived) if pinned else None
         return SimArray(memory, self, block)
+
+    def arrival(self, arrays: list[SimArray]) -> float:
+        """When the last of the arrays that are still on their way will be there."""
+        awaited = [array._block.arrival for array in arrays if array._block.arrival is not None]
+        return max([time for clock, time in awaited if clock is self.clock], default=0.0)
 
     def to_host(self, array: SimArray) -> np.ndarray:
         self.counters.to_host += 1
@@ -117,13 +123,13 @@ class Sim(Device):
 class _Block:
     """One allocation, counted while anything refers to it."""
 
-    __slots__ = ("device", "handle", "nbytes", "ready")
+    __slots__ = ("arrival", "device", "handle", "nbytes")
 
     def __init__(self, device: Sim, nbytes: int) -> None:
         self.handle: Handle | None = None
         self.handle = device.memory.allocate(nbytes)
         self.device, self.nbytes = device, nbytes
-        self.ready = 0.0
+        self.arrival: tuple[Clock, float] | None = None
         counters = device.counters
         counters.allocated += nbytes
         counters.peak = max(counters.peak, counters.allocated)
@@ -290,7 +296,7 @@ class SimModule:
                 name,
                 bytes_moved(name, inputs, made),
                 operations(name, args, inputs, made),
-                max([operand._block.ready for operand in operands], default=0.0),
+                self._device.arrival(operands),
             )
         return wrapped
 

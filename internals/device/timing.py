@@ -91,10 +91,6 @@ class Clock:
 
     def __init__(self, model: Model | None = None) -> None:
         self.model = Model() if model is None else model
-        self.reset()
-
-    def reset(self) -> None:
-        """Start at 0, with nothing waiting."""
         self.now = self.queue_end = self.copy_end = 0.0
         self.events: deque[Event] = deque(maxlen=2**16)
         self._waiting: deque[float] = deque()
