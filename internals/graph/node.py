@@ -130,7 +130,11 @@ def line_outside() -> str:
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "unknown"
+    if frame is None:
+        return "an unknown place"
+    path = Path(frame.f_code.co_filename)
+    # A notebook's cells have files of made-up names.
+    return f"line {frame.f_lineno} of a cell" if "ipykernel" in path.parent.name else f"{path.name}:{frame.f_lineno}"
 
 
 # Two values that stand for a size that is not known. What comes out different for the two depends on it. They have

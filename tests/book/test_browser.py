@@ -19,6 +19,7 @@ PAGES = [
     "book/contents",
     "book/ops",
     "book/bibliography",
+    "chapters/08_derivatives",
     "chapters/09_tape",
     "search",
     "genindex",
