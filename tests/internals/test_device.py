@@ -272,6 +272,70 @@ def test_layout_survives_a_transfer(sim: Sim) -> None:
     assert sim.from_host(host).strides == host.strides
 
 
+# Layout
+
+
+def spread(array: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(array + 1, (2, *array.shape))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda a: a + 1,
+        lambda a: np.asfortranarray(a),
+        lambda a: (a + 1).T,
+        lambda a: (a + 1)[::-1],
+        lambda a: (a + 1)[1:, ::-2],
+        lambda a: (a + 1)[..., 1],
+        spread,
+        lambda a: (a > 0)[:, ::2],
+        lambda a: (a.astype(complex) * 1j).imag,
+        lambda a: a.astype(np.float16)[:0],
+        lambda a: np.frombuffer(a.tobytes(), np.int32),
+        lambda a: a.sum(),
+    ],
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_result_keeps_the_layout_that_numpy_gave_it(
+    kernel: Callable[[np.ndarray], np.ndarray], turned: bool, sim: Sim
+) -> None:
+    host = random(4, 6).T[::-1] if turned else random(4, 6)
+    there = sim.from_host(host)
+    got, want = sim.xp._launch(kernel, (there,), {}), np.asarray(kernel(np.array(host, order="K")))
+    assert got.strides == want.strides
+    assert (got.base is None) == (want.base is None or want.dtype == np.int32)
+    assert got.flags.writeable == (want.flags.writeable or want.dtype == np.int32)
+    np.testing.assert_array_equal(sim.to_host(got), want)
+    assert got.dtype == want.dtype
+
+
+def test_the_base_of_a_view_is_the_array_that_owns_the_memory(sim: Sim) -> None:
+    array = sim.from_host(random(3, 4))
+    assert array.base is None
+    assert array.T[1:].base is array
+    assert (array + 1).base is None
+
+
+def test_bfloat16_lies_in_device_memory_too(sim: Sim) -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    host = random(3, 5).astype(bfloat16)
+    array = sim.from_host(host)
+    assert array.nbytes == 30
+    np.testing.assert_array_equal(sim.to_host(array[1:] * array[1:]), host[1:] * host[1:])
+
+
+def test_functions_in_modules_of_numpy_work_there_too(sim: Sim) -> None:
+    matrix = random(3, 3)
+    values, vectors = sim.xp.linalg.eigh(sim.from_host(matrix @ matrix.T))
+    assert isinstance(values, SimArray)
+    assert vectors.device is sim
+    with pytest.raises(DeviceError, match="a NumPy array of shape"):
+        sim.xp.linalg.inv(matrix)
+    result = sim.xp.linalg.svd(sim.from_host(matrix))
+    np.testing.assert_allclose(sim.to_host(result.S), np.linalg.svd(matrix).S, rtol=1e-6)
+
+
 # Import
 
 
