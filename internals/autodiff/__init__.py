@@ -1,5 +1,7 @@
 """Automatic differentiation. Importing it gives Tensors their `backward`."""
 
+from internals.autodiff.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from internals.autodiff.custom import custom_vjp
 from internals.autodiff.forward import jvp
 from internals.autodiff.gradcheck import GradcheckError, gradcheck
 from internals.autodiff.recorded import vjp
@@ -8,9 +10,13 @@ from internals.autodiff.transforms import gradient, hessian, hvp, jacobian, valu
 from internals.autodiff.vmap import vmap
 
 __all__ = [
+    "CheckpointError",
     "GradcheckError",
     "StaleTape",
     "backward",
+    "checkpoint",
+    "checkpoint_sequential",
+    "custom_vjp",
     "grad",
     "gradcheck",
     "gradient",

@@ -272,9 +272,7 @@ def _einsum(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any
     given, arrow, result = equation.partition("->")
     if not arrow:
         result = "".join(sorted(letter for letter in set(given) - {","} if given.count(letter) == 1))
-    free = next(
-        (letter for letter in "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA" if letter not in given), ""
-    )
+    free = next((letter for letter in string.ascii_letters if letter not in given), "")
     if not free:
         return None
     operands = [free * own + part for part, own in zip(given.split(","), batched, strict=True)]

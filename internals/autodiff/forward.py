@@ -54,6 +54,9 @@ class Dual(Lifted):
             return out
         return Dual(out, push(op, tangents, out, values, attrs), level)
 
+    def beneath(self) -> tuple[Any, ...]:
+        return (self.value, self.tangent)
+
     def __repr__(self) -> str:
         return f"Dual({self.value!r}, tangent={self.tangent!r})"
 

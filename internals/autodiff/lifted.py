@@ -46,6 +46,14 @@ class Lifted(Operators):
         """Run a row on inputs of which some are of this class and level; the others are constants."""
         raise NotImplementedError
 
+    def beneath(self) -> tuple[Any, ...]:
+        """The values of lower levels that this one holds."""
+        return (self.value,)
+
+    def entries(self) -> tuple[Any, ...]:
+        """The entries of this level's tape that made it."""
+        return ()
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from internals.autodiff import tree
+from internals.autodiff.checkpoint import recompute
 from internals.autodiff.lifted import Lifted, apply, is_tensor, next_level
 from internals.ops.rules import promoted, pull
 from internals.ops.spec import Spec
@@ -80,6 +81,9 @@ class Recorded(Lifted):
                 for i, (one, moves) in enumerate(zip(out, floating, strict=True))
             ]
         )
+
+    def entries(self) -> tuple[Any, ...]:
+        return (self.entry,)
 
 
 class _Bundle:
@@ -188,6 +192,8 @@ def _pulled(pending: dict[Entry, Any]) -> dict[Entry, Any]:
                 heappush(heap, (-row.order, row))
             pending[row][entry.attrs["index"]] = cotangent
             continue
+        if entry.saved is None:
+            recompute(entry)
         if entry.op.results:
             cotangent = _filled(cotangent, entry)
         pieces = pull(entry.op, cotangent, entry.out, entry.saved, entry.attrs, entry.inputs)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from internals.autodiff.checkpoint import recompute
 from internals.device import Array, device_of, is_writable, shares_memory
 from internals.ops import clone
 from internals.ops.rules import pull
@@ -217,6 +218,8 @@ def pullback(
     """
     op, out = node.op, node.out
     saved: Sequence[Any] | None = node.saved
+    if saved is None and recompute(node):
+        saved, out = node.saved, node.out
     if saved is None:
         raise StaleTape(
             f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. Pass "

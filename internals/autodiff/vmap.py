@@ -49,7 +49,8 @@ class Batched(Lifted):
     def run(cls, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], level: int) -> Any:
         mine = [type(value) is Batched and value.level == level for value in inputs]
         batch = next(value.batch for value, own in zip(inputs, mine, strict=True) if own)
-        spec = op.infer_from(inputs, attrs)  # so that what is wrong is said of one example
+        # Asked of one example first, so that what is wrong is said of that. A custom row can't say.
+        spec = op.infer_from(inputs, attrs) if TABLE.get(op.name) is op or not batch.size else None
         values = [value.value if own else value for value, own in zip(inputs, mine, strict=True)]
         out = None
         rule = batching_rule(op)

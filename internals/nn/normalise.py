@@ -105,7 +105,7 @@ class Dropout(Module):
         self.p, self.rng = p, rng or np.random.default_rng()
 
     def forward(self, x: Tensor) -> Tensor:
-        return ops.dropout(x, p=self.p, seed=int(self.rng.integers(2**63))) if self.training else x
+        return ops.dropout(x, p=self.p, seed=ops.draw_seed(self.rng)) if self.training else x
 
     def __repr__(self) -> str:
         return f"Dropout({self.p})"

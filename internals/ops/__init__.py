@@ -6,6 +6,8 @@ from internals.ops.attention import attention, scaled_dot_product
 from internals.ops.classification import cross_entropy, nll, soft_cross_entropy, weighted_cross_entropy
 from internals.ops.contract import einsum, outer, tensordot
 from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
+from internals.ops.ctc import ctc
+from internals.ops.decompose import cholesky, eigh, lstsq, qr, svd
 from internals.ops.dropout import dropout
 from internals.ops.elementwise import (
     abs,
@@ -106,6 +108,7 @@ from internals.ops.recurrent import gru, lstm, rnn
 from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
 from internals.ops.rules import pull, unbroadcast
 from internals.ops.scan import cumprod, cumsum
+from internals.ops.seed import draw_seed
 from internals.ops.shape import (
     broadcast_to,
     chunk,
@@ -121,7 +124,8 @@ from internals.ops.shape import (
     transpose,
     unbind,
 )
-from internals.ops.spec import Spec, broadcast_shapes, promote
+from internals.ops.solve import det, inverse, slogdet, solve, triangular_solve
+from internals.ops.spec import Spec, broadcast_shapes, explain_broadcast, promote
 from internals.ops.statistics import norm, std, var
 from internals.ops.table import TABLE, Op, row, style, swap
 
