@@ -210,7 +210,7 @@ class SimArray:
         return self.device.xp._launch(np.ndarray.astype, (self, dtype), {"copy": copy})
 
     def copy(self) -> SimArray:
-        return self.device.xp._launch(np.copy, (self,), {})
+        return self.device.xp._launch(np.ndarray.copy, (self,), {})
 
     def __getitem__(self, key: Any) -> SimArray:
         return self.device.xp._launch(pick, (self, key), {})

@@ -105,7 +105,7 @@ def _index_put_infer(x: Spec, value: Spec, *, key: Any) -> Spec:
 
 
 def _index_put(xp: Any, x: Any, value: Any, key: Any) -> Any:
-    result = x.copy()
+    result = xp.array(x)  # not x.copy(): that of a NumPy scalar is a scalar
     result[key] = value
     return result
 

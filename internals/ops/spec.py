@@ -86,7 +86,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
     ndim = max((len(shape) for shape in shapes), default=0)
     result: list[int] = []
     for axis in range(-ndim, 0):
-        sizes = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        sizes = _sizes_along(axis, shapes)
         if len(sizes) > 1:
             raise ValueError(
                 f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: axis {axis} has sizes "
@@ -95,6 +95,53 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
             )
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
+
+
+def _sizes_along(axis: int, shapes: Sequence[Shape]) -> set[int]:
+    """The sizes other than 1 of an axis, counted from the back, of the shapes that have it."""
+    return {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+
+
+def explain_broadcast(*shapes: Shape) -> str:
+    """How `broadcast_shapes` comes to its result, or why there is none: a table with a column for each axis.
+
+    Parameters
+    ----------
+    shapes : tuple of int
+
+    Returns
+    -------
+    str
+        One line for each shape, aligned at the right, and one for the result. ``1 -> 4`` is an axis that is stretched,
+        ``-> 4`` one that is added in front, ``!`` marks an axis whose sizes do not go together.
+    """
+    ndim = max((len(shape) for shape in shapes), default=0)
+    along = {axis: _sizes_along(axis, shapes) for axis in range(-ndim, 0)}
+    rows = [["axis", *map(str, along)]]
+    for shape in shapes:
+        cells = [str(tuple(shape))]
+        for axis, sizes in along.items():
+            own = shape[axis] if len(shape) >= -axis else None
+            new = next(iter(sizes), 1) if len(sizes) < 2 else None
+            if own == new or new is None:
+                cells.append("" if own is None else str(own))
+            else:
+                cells.append(f"-> {new}" if own is None else f"{own} -> {new}")
+        rows.append(cells)
+    try:
+        result = broadcast_shapes("broadcast", *shapes)
+        rows.append([str(result), *map(str, result)])
+        verdict = ""
+    except ValueError as error:
+        rows.append(["none", *("!" if len(sizes) > 1 else "" for sizes in along.values())])
+        verdict = f"\n{error}"
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
+        for row in rows
+    ]
+    rule = "-" * max(map(len, lines))
+    return "\n".join([*lines[:1], rule, *lines[1:-1], rule, lines[-1]]) + verdict
 
 
 def normalise_axis(name: str, axis: int, ndim: int) -> int:

@@ -36,19 +36,14 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
     ValueError, TypeError
         The result has another shape, or a dtype that this one can't hold.
     """
-    others = tuple([eager.as_operand(other, f"in-place {op.name}", target) for other in others])
-    view = view_of(target)
-    differentiable = target.node is not None or (view is not None and view.base.node is not None)
-    for other in others:
-        differentiable = differentiable or (type(other) is eager.Tensor and other.node is not None)
-    recorded = mode.recording and differentiable
+    name = f"in-place {op.name}"
+    others = tuple([eager.as_operand(other, name, target) for other in others])
+    recorded = mode.recording and _differentiable(target, others)
     if recorded:
         _check_recordable(target, op)
     array = target.data
     if not is_writable(array):
-        raise RuntimeError(
-            f"in-place {op.name}: this tensor is a broadcast view and can't be written to; clone() it first."
-        )
+        raise RuntimeError(f"{name}: this tensor is a broadcast view and can't be written to; clone() it first.")
     if not recorded and _written_at_once(op, array, others, attrs):
         storage_of(target).version += 1
         return target
@@ -58,13 +53,10 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
     result = op(before, *others, **attrs)
     if result.shape != target.shape:
         raise ValueError(
-            f"in-place {op.name}: the result has shape {result.shape} and does not fit a tensor of shape "
-            f"{target.shape}."
+            f"{name}: the result has shape {result.shape} and does not fit a tensor of shape {target.shape}."
         )
     if kind_rank(result.dtype) > kind_rank(target.dtype):
-        raise TypeError(
-            f"in-place {op.name}: the result is {result.dtype} and can't be held by a tensor of {target.dtype}."
-        )
+        raise TypeError(f"{name}: the result is {result.dtype} and can't be held by a tensor of {target.dtype}.")
     if result.dtype != target.dtype:
         result = ops.cast(result, dtype=target.dtype)
     array[...] = result.data
@@ -72,6 +64,17 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
     if recorded:
         _rewrite_history(target, result)
     return target
+
+
+def _differentiable(target: Tensor, others: tuple[Any, ...]) -> bool:
+    """Whether a gradient may be asked of what is written, or of what is written to."""
+    if target.node is not None:
+        return True
+    for other in others:
+        if type(other) is eager.Tensor and other.node is not None:
+            return True
+    view = view_of(target)
+    return view is not None and view.base.node is not None
 
 
 def _check_recordable(target: Tensor, op: Op) -> None:

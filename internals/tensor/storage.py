@@ -59,21 +59,17 @@ class Storage:
         """The tensors alive on this memory, the oldest first."""
         return [tensor for ref in self._tensors if (tensor := ref()) is not None]
 
-    def _owner(self) -> Array | None:
-        alive = self.tensors
-        return owner(alive[0].data) if alive else None
-
     @property
     def nbytes(self) -> int:
         """Bytes of memory in all, however few of them a view shows; 0 when no tensor is left."""
-        memory = self._owner()
-        return 0 if memory is None else int(memory.nbytes)
+        alive = self.tensors
+        return place(alive[0].data)[1] if alive else 0
 
     @property
     def address(self) -> int:
         """Where the memory starts, as a number; 0 when no tensor is left."""
-        memory = self._owner()
-        return 0 if memory is None else start_of(memory)
+        alive = self.tensors
+        return place(alive[0].data)[0] if alive else 0
 
     @property
     def device(self) -> Device | None:
@@ -119,7 +115,7 @@ class Stored:
     @property
     def offset(self) -> int:
         """Bytes from the start of the storage to the first entry."""
-        return start_of(self.data) - start_of(owner(self.data))
+        return place(self.data)[2]
 
     @property
     def storage(self) -> Storage:
@@ -173,20 +169,23 @@ def shares_memory(a: Tensor, b: Tensor) -> bool:
     return arrays_share_memory(a.data, b.data)
 
 
-def owner(array: Array) -> Array:
-    """The array whose memory a bare array is a view of; itself, if the memory is its own."""
-    memory = _seen_by_host(array)
+def place(array: Array) -> tuple[int, int, int]:
+    """Where a bare array is: the address of the memory it lies in, the bytes of that, and those before its first entry.
+
+    Views of memory that a library handed out are in the whole of it, so far as NumPy or CuPy knows.
+    """
+    if isinstance(array, SimArray):
+        handle, inner = array._block.handle, array._memory
+        if handle is None or not handle.nbytes:
+            return 0, 0, 0
+        segment, before = handle.memory
+        return handle.address, array._block.nbytes, _start(inner) - _start(segment) - before
+    memory = array
     while type(memory.base) is type(memory):
         memory = memory.base
-    return memory
+    return _start(memory), int(memory.nbytes), _start(array) - _start(memory)
 
 
-def start_of(array: Array) -> int:
-    """The address of the first entry of a bare array."""
-    memory = _seen_by_host(array)
-    return int(memory.__array_interface__["data"][0] if isinstance(memory, np.ndarray) else memory.data.ptr)
-
-
-def _seen_by_host(array: Array) -> Array:
-    """The array itself; that behind it, for the simulated accelerator."""
-    return array._memory if isinstance(array, SimArray) else array
+def _start(array: Array) -> int:
+    """The address of the first entry of an array of NumPy or CuPy."""
+    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr)

@@ -463,39 +463,13 @@ VIEWS: dict[str, Program] = {
     "float32 plus float64": lambda m, x: changed(x * 1.0, lambda v: v.add_(m.const(random(3, 4).astype(np.float64)))),
 }
 
+# fmt: off
 UNARY = [
-    "abs",
-    "acos",
-    "asin",
-    "atan",
-    "ceil",
-    "cos",
-    "cosh",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "neg",
-    "reciprocal",
-    "relu",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "trunc",
-    "erf",
-    "zero",
+    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "exp", "exp2", "expm1", "floor", "log", "log10",
+    "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh", "trunc", "erf", "zero",
 ]
+# fmt: on
 
 METHODS: dict[str, Program] = {
     **{f"{name}_": method(f"{name}_") for name in UNARY},

@@ -14,7 +14,8 @@ from internals.device import device_of
 
 
 class Ours:
-    exp, relu, tanh, sigmoid, softmax, no_grad = ops.exp, ops.relu, ops.tanh, ops.sigmoid, ops.softmax, no_grad
+    exp, relu, tanh, sin, sigmoid = ops.exp, ops.relu, ops.tanh, ops.sin, ops.sigmoid
+    softmax, no_grad = ops.softmax, no_grad
 
     def __init__(self, where: str = "cpu") -> None:
         self.where = where
@@ -29,7 +30,8 @@ class Ours:
 
 
 class Torchs:
-    exp, relu, tanh, sigmoid, no_grad = torch.exp, torch.relu, torch.tanh, torch.sigmoid, torch.no_grad
+    exp, relu, tanh, sin, sigmoid = torch.exp, torch.relu, torch.tanh, torch.sin, torch.sigmoid
+    no_grad = torch.no_grad
     const = index = staticmethod(torch.tensor)
 
     @staticmethod
