@@ -1,72 +1,82 @@
-"""Stochastic gradient descent."""
+"""Stochastic gradient descent, with the momentum of a heavy ball or of Nesterov."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from internals.tensor import Tensor, no_grad
+from internals.device import Array
+from internals.optim.optimizer import Optimizer, Settings, State
 
 
-class SGD:
-    """``velocity = momentum * velocity + gradient; parameter -= lr * velocity``.
+class SGD(Optimizer):
+    """``v = momentum * v + (1 - dampening) * g;  x -= lr * v``, and with Nesterov ``x -= lr * (g + momentum * v)``.
 
     Parameters
     ----------
-    parameters : iterable of Tensors that require a gradient
+    parameters : iterable of Tensors that require a gradient, or of groups; see `Optimizer`
     lr : float
         Step size, positive.
     momentum : float
-        0 is plain gradient descent. The first velocity is the first gradient, as in PyTorch.
+        In [0, 1); 0 is plain gradient descent. The first velocity is the first gradient, undamped, as in PyTorch.
+    dampening : float
+        How much of each new gradient is left out of the velocity.
+    nesterov : bool
+        Look ahead along the velocity; wants a momentum and no dampening.
+    weight_decay : float
+        Times the parameter, added to the gradient: L2 regularisation. Keras's `weight_decay` shrinks the weight
+        instead, as AdamW does.
+    maximize : bool
+        Go up the gradient.
 
     Raises
     ------
-    TypeError
-        A tensor in place of a list of them, or an lr or momentum that is no number.
-    ValueError
-        No parameters, one that requires no gradient, is no leaf or is there twice, or an lr or momentum that is not
-        sensible.
+    TypeError, ValueError
+        See `Optimizer`.
+
+    Notes
+    -----
+    Keras keeps the velocity ``momentum * v - lr * g``: the same steps while lr stays as it is, others once it changes.
+
+    References
+    ----------
+    Polyak (1964), Some methods of speeding up the convergence of iteration methods. Sutskever et al. (2013), On the
+    importance of initialization and momentum in deep learning, whose form of Nesterov's (1983) method this is.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], *, lr: float, momentum: float = 0.0) -> None:
-        if isinstance(parameters, Tensor):
-            raise TypeError("SGD: parameters are given as a list; one tensor alone is [tensor].")
-        self.parameters = list(parameters)
-        if not self.parameters:
-            raise ValueError("SGD: there are no parameters to train; pass model.parameters().")
-        fixed = [i for i, parameter in enumerate(self.parameters) if not parameter.requires_grad]
-        if fixed:
-            raise ValueError(f"SGD: parameter {fixed[0]} does not require a gradient; make it with requires_grad=True.")
-        made = [i for i, parameter in enumerate(self.parameters) if not parameter.is_leaf]
-        if made:
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        lr: float,
+        *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+    ) -> None:
+        settings = {"lr": lr, "momentum": momentum, "dampening": dampening, "nesterov": nesterov}
+        super().__init__(parameters, settings | {"weight_decay": weight_decay, "maximize": maximize})
+
+    def check(self, settings: Settings) -> None:
+        self.within(settings, "momentum", 0, 1)
+        if settings["nesterov"] and not (settings["momentum"] > 0 and settings["dampening"] == 0):
             raise ValueError(
-                f"SGD: parameter {made[0]} was computed from others, so no gradient is kept for it; pass the leaves, "
-                "or detach() it and set requires_grad."
+                f"SGD: nesterov wants a momentum and no dampening, got momentum={settings['momentum']}, "
+                f"dampening={settings['dampening']}."
             )
-        if len({id(parameter) for parameter in self.parameters}) < len(self.parameters):
-            raise ValueError("SGD: a parameter is there twice, and would be moved twice in a step.")
-        if not all(isinstance(number, int | float) for number in (lr, momentum)):
-            raise TypeError(
-                f"SGD: lr and momentum must be numbers, got {type(lr).__name__} and {type(momentum).__name__}."
-            )
-        if not lr > 0 or not 0 <= momentum < 1:
-            raise ValueError(f"SGD: lr must be positive and momentum in [0, 1), got lr={lr}, momentum={momentum}.")
-        self.lr, self.momentum = lr, momentum
-        self._velocity: list[Tensor | None] = [None] * len(self.parameters)
 
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
-        for parameter in self.parameters:
-            parameter.grad = None
+    def slots(self, settings: Settings) -> tuple[str, ...]:
+        return ("velocity",) if settings["momentum"] else ()
 
-    def step(self) -> None:
-        """Move every parameter that has a gradient, in place."""
-        with no_grad():
-            for i, parameter in enumerate(self.parameters):
-                gradient = parameter.grad
-                if gradient is None:
-                    continue
-                if self.momentum:
-                    velocity = self._velocity[i]
-                    gradient = gradient.clone() if velocity is None else velocity * self.momentum + gradient
-                    self._velocity[i] = gradient
-                parameter -= gradient * self.lr
+    def update(self, xp: Any, x: Array, g: Array, step: int, state: State, settings: Settings) -> None:
+        lr, momentum = settings["lr"], settings["momentum"]
+        if momentum:
+            velocity = state["velocity"]
+            if step == 1:
+                velocity[...] = g
+            else:
+                xp.multiply(velocity, momentum, out=velocity)
+                xp.add(velocity, (1 - settings["dampening"]) * g, out=velocity)
+            g = g + momentum * velocity if settings["nesterov"] else velocity
+        xp.subtract(x, lr * g, out=x)
