@@ -7,22 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from internals import ops
-from internals.nn.module import Module
+from internals.nn.module import Module, parameter, positive
 from internals.ops.normalise import per_channel
 from internals.tensor import Tensor, no_grad
 
 
-def _parameter(shape: Sequence[int], value: float) -> Tensor:
-    return Tensor(np.full(shape, value, np.float32), requires_grad=True)
+def _constant(shape: Sequence[int], value: float) -> Tensor:
+    return parameter(np.full(shape, value, np.float32))
 
 
-class BatchNorm2d(Module):
-    """Normalise each channel, over the batch in training, by running statistics in evaluation.
+class _BatchNorm(Module):
+    """Normalise each channel, over the batch in training, by running statistics in evaluation (Ioffe & Szegedy 2015).
 
     Parameters
     ----------
     channels : int
-        x is (batch, channels, height, width).
+        x is (batch, channels, height, width); of BatchNorm1d (batch, channels) or (batch, channels, length).
     eps : float
     momentum : float
         The share of the newest batch in the running statistics, as in PyTorch; Keras's momentum is the share of
@@ -30,27 +30,28 @@ class BatchNorm2d(Module):
     """
 
     buffers = ("running_mean", "running_var", "num_batches_tracked")
+    ndims: tuple[int, ...] = (4,)
+    layout = "height, width"
 
     def __init__(self, channels: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
-        if not isinstance(channels, int) or channels < 1:
-            raise ValueError(f"BatchNorm2d: channels must be a positive integer, got {channels!r}.")
+        positive(type(self).__name__, channels=channels)
         self.eps, self.momentum = eps, momentum
-        self.weight, self.bias = _parameter((channels,), 1), _parameter((channels,), 0)
+        self.weight, self.bias = _constant((channels,), 1), _constant((channels,), 0)
         self.running_mean = Tensor(np.zeros(channels, np.float32))
         self.running_var = Tensor(np.ones(channels, np.float32))
         self.num_batches_tracked = Tensor(0)
 
     def forward(self, x: Tensor) -> Tensor:
-        channels = self.weight.shape[0]
-        if x.ndim != 4 or x.shape[1] != channels:
-            raise ValueError(f"BatchNorm2d: x has shape {x.shape}; expected (batch, {channels}, height, width).")
+        channels, name = self.weight.shape[0], type(self).__name__
+        if x.ndim not in self.ndims or x.shape[1] != channels:
+            raise ValueError(f"{name}: x has shape {x.shape}; expected (batch, {channels}, {self.layout}).")
         if not self.training:
             scale = self.weight * ops.rsqrt(self.running_var + self.eps)
             return per_channel(x, scale, self.bias - self.running_mean * scale)
         n = x.size // channels
         if n < 2:
             raise ValueError(
-                f"BatchNorm2d: x of shape {x.shape} has {n} value(s) for each channel, and no variance. Train on "
+                f"{name}: x of shape {x.shape} has {n} value(s) for each channel, and no variance. Train on "
                 "more, or call eval()."
             )
         self._note(x, n)
@@ -58,35 +59,83 @@ class BatchNorm2d(Module):
 
     def _note(self, x: Tensor, n: int) -> None:
         """Move the running statistics towards those of x."""
+        axes = (0, *range(2, x.ndim))
         with no_grad():
-            mean = ops.mean(x, axis=(0, 2, 3))
-            centred = x - ops.reshape(mean, shape=(-1, 1, 1))
-            variance = ops.sum(centred * centred, axis=(0, 2, 3)) * (1 / (n - 1))
+            mean = ops.mean(x, axis=axes)
+            centred = x - ops.reshape(mean, shape=(-1, *(1,) * (x.ndim - 2)))
+            variance = ops.sum(centred * centred, axis=axes) * (1 / (n - 1))
             for running, newest in ((self.running_mean, mean), (self.running_var, variance)):
                 running *= 1 - self.momentum
                 running += newest * self.momentum
             self.num_batches_tracked += 1
 
-    def __repr__(self) -> str:
-        return f"BatchNorm2d({self.weight.shape[0]})"
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}"
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    ndims, layout = (2, 3), "length) or (batch, channels"
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
 
 
 class LayerNorm(Module):
-    """Normalise each example over its last axes, of sizes `shape`; weight and bias have that shape."""
+    """Normalise each example over its last axes, of sizes `shape`; weight and bias have that shape (Ba et al. 2016)."""
 
     def __init__(self, shape: int | Sequence[int], *, eps: float = 1e-5) -> None:
         self.shape, self.eps = (shape,) if isinstance(shape, int) else tuple(shape), eps
         if not self.shape or not all(isinstance(size, int) and size > 0 for size in self.shape):
             raise ValueError(f"LayerNorm: shape must be positive integers, got {shape!r}.")
-        self.weight, self.bias = _parameter(self.shape, 1), _parameter(self.shape, 0)
+        self.weight, self.bias = _constant(self.shape, 1), _constant(self.shape, 0)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[-len(self.shape) :] != self.shape:
             raise ValueError(f"LayerNorm: an input of shape {x.shape} does not end in {self.shape}.")
         return ops.layer_norm(x, self.weight, self.bias, ndim=len(self.shape), eps=self.eps)
 
-    def __repr__(self) -> str:
-        return f"LayerNorm({self.shape})"
+    def extra_repr(self) -> str:
+        return f"{self.shape}"
+
+
+class RMSNorm(Module):
+    """Divide each example by its root mean square over the last axis, of `size` (Zhang & Sennrich 2019).
+
+    PyTorch's eps, unless given, is the dtype's own: torch.finfo(x.dtype).eps.
+    """
+
+    def __init__(self, size: int, *, eps: float = 1e-6) -> None:
+        positive("RMSNorm", size=size)
+        self.eps, self.weight = eps, _constant((size,), 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1:] != self.weight.shape:
+            raise ValueError(f"RMSNorm: an input of shape {x.shape} does not end in {self.weight.shape}.")
+        return ops.rms_norm(x, self.weight, eps=self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}"
+
+
+class GroupNorm(Module):
+    """Normalise each example over groups of channels (Wu & He 2018); x is (batch, channels, ...)."""
+
+    def __init__(self, groups: int, channels: int, *, eps: float = 1e-5) -> None:
+        positive("GroupNorm", groups=groups, channels=channels)
+        if channels % groups:
+            raise ValueError(f"GroupNorm: {channels} channels don't divide into {groups} groups.")
+        self.groups, self.eps = groups, eps
+        self.weight, self.bias = _constant((channels,), 1), _constant((channels,), 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim < 2 or x.shape[1:2] != self.weight.shape:
+            raise ValueError(f"GroupNorm: x has shape {x.shape}; expected (batch, {self.weight.shape[0]}, ...).")
+        return ops.group_norm(x, self.groups, self.weight, self.bias, eps=self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.groups}, {self.weight.shape[0]}"
 
 
 class Dropout(Module):
@@ -105,7 +154,9 @@ class Dropout(Module):
         self.p, self.rng = p, rng or np.random.default_rng()
 
     def forward(self, x: Tensor) -> Tensor:
-        return ops.dropout(x, p=self.p, seed=ops.draw_seed(self.rng)) if self.training else x
+        if not self.training or not self.p:
+            return x
+        return ops.dropout(x, p=self.p, seed=int(self.rng.integers(2**63)))
 
-    def __repr__(self) -> str:
-        return f"Dropout({self.p})"
+    def extra_repr(self) -> str:
+        return f"{self.p}"

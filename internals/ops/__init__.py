@@ -80,6 +80,7 @@ from internals.ops.functions import (
 )
 from internals.ops.index import gather, getitem, index_put, one_hot, scatter, scatter_add, unindex
 from internals.ops.linalg import matmul
+from internals.ops.linear import linear
 from internals.ops.lookup import index_add, take, untake
 from internals.ops.loss import (
     binary_cross_entropy,
@@ -105,7 +106,21 @@ from internals.ops.pool import (
     unpool2d,
 )
 from internals.ops.recurrent import gru, lstm, rnn
-from internals.ops.reduce import all, any, argmax, argmin, logsumexp, max, mean, min, prod, products_of_others, sum
+from internals.ops.reduce import (
+    all,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    products_of_others,
+    sum,
+)
 from internals.ops.rules import pull, unbroadcast
 from internals.ops.scan import cumprod, cumsum
 from internals.ops.seed import draw_seed

@@ -1,4 +1,4 @@
-"""The cases of attention and of recurrent layers."""
+"""The cases of linear and recurrent layers and of attention."""
 
 from __future__ import annotations
 
@@ -136,6 +136,9 @@ SEQUENCES = [
     Case("scaled_dot_product", torch_attention, tf_attention, [
         on((2, 3, 2), (2, 5, 2), (2, 5, 1), (2, 3, 5)),
     ], with_mask(some)),
+    Case("linear", lambda t, x, w, b: x @ w + b, lambda f, x, w, b: f.tensordot(x, w, 1) + b,
+         [on((1,), (1, 1), ()), on((0, 2), (2, 3), (3,)), on((4, 3), (3, 2), (2,)), on((2, 3, 4), (4, 2), (2,))],
+         also=("float16",)),
     Case("rnn", torch_rnn, tf_rnn,
          [(sizes, {"nonlinearity": name}) for sizes, _ in recurrent(1) for name in ("relu", "tanh")], moderate),
     Case("lstm", lstm_by(*TORCHS), lstm_by(*TENSORFLOWS), recurrent(4), moderate),

@@ -13,8 +13,21 @@ from internals.ops import TABLE, Op, Spec
 
 ROOMS = {
     *("elementwise", "functions", "activations", "reduce", "statistics", "scan", "shape", "arrange", "index", "lookup"),
-    *("linalg", "contract", "conv", "pool", "normalise", "dropout", "loss", "classification", "order", "eager"),
-    *("attention", "recurrent"),
+    *(
+        "linalg",
+        "contract",
+        "conv",
+        "pool",
+        "normalise",
+        "dropout",
+        "loss",
+        "classification",
+        "order",
+        "solve",
+        "decompose",
+        "eager",
+    ),
+    *("attention", "recurrent", "linear"),
 }
 
 
