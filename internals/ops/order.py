@@ -85,7 +85,7 @@ topk = row(
     results=("values", "indices"),
     infer=_topk_infer,
     strict=True,
-    doc="The k largest entries along an axis (or smallest), the largest first, and the indices they are at; a cotangent "
-    "goes back there. Of equal entries the first is taken, as in TensorFlow; PyTorch leaves it open. NaN counts as the "
-    "largest, as in PyTorch. tf.math.top_k goes over the last axis only.",
+    doc="The k largest entries along an axis (or smallest), the largest first, and the indices they are at; a "
+    "cotangent goes back there. Of equal entries the first is taken, as in TensorFlow; PyTorch leaves it open. NaN "
+    "counts as the largest, as in PyTorch. tf.math.top_k goes over the last axis only.",
 )

@@ -225,7 +225,8 @@ def _logsumexp(xp: Any, x: Any, axis: Axis, keepdims: bool) -> Any:
     top = xp.max(x, axis=_axis(axis), keepdims=True) if x.size else xp.zeros(kept(x.shape, axis), x.dtype)
     # Where all entries are -inf, or one is inf, the shift would be infinite, and inf - inf is NaN.
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    total = xp.log(xp.sum(xp.exp(x - top), axis=_axis(axis), keepdims=True)) + top
+    with np.errstate(divide="ignore"):  # the logarithm of 0 is the -inf that is wanted
+        total = xp.log(xp.sum(xp.exp(x - top), axis=_axis(axis), keepdims=True)) + top
     total = total.astype(dtype, copy=False)
     return (
         total
@@ -277,6 +278,9 @@ argmin = row(
     doc="Index of the smallest entry, the first of several; into the flattened tensor if axis is None. NaN counts as "
     "the smallest, as in PyTorch; TensorFlow passes it over.",
 )
+
+amax, amin = max, min
+"""PyTorch's and NumPy's names, beside torch.max, which is another function."""
 
 any = reduction(
     "any",

@@ -90,7 +90,7 @@ def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs
         else:
             rule = rules[i]
             tangent = tangents[i]
-            if op.broadcasts and tangent.shape != out.shape:
+            if op.broadcasts and op.jvp == "symmetric" and tangent.shape != out.shape:
                 tangent = TABLE["broadcast_to"](tangent, shape=tuple(out.shape))
             term = rule(tangent, out, *inputs, **attrs)
         total = term if total is None else _together(total, term)

@@ -265,7 +265,7 @@ def split(x: Any, size: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...
 
 
 def chunk(x: Any, pieces: int, *, axis: int = 0) -> tuple[Any, ...]:
-    """So many pieces along an axis, of one size but for the last; fewer if the entries do not go round (PyTorch's rule).
+    """So many pieces along an axis, of one size but for the last; fewer if entries do not go round (PyTorch's rule).
 
     Raises
     ------

@@ -12,6 +12,7 @@ from op_case import Case
 from op_cases_activations import ACTIVATIONS
 from op_cases_arranging import ARRANGING
 from op_cases_functions import FUNCTIONS
+from op_cases_linalg import LINALG
 from op_cases_losses import LOSSES
 from op_cases_order import ORDER
 from op_cases_reductions import REDUCTIONS
@@ -284,6 +285,7 @@ CASES = [
     *ACTIVATIONS,
     *REDUCTIONS,
     *ARRANGING,
+    *LINALG,
     *LOSSES,
     *ORDER,
 ]  # fmt: skip

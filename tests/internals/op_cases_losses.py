@@ -79,13 +79,52 @@ def plain(samples: list[Any], **more: Any) -> list[Any]:
     return [(s, {k: v for k, v in attrs.items() if k != "label_smoothing"} | more) for s, attrs in samples]
 
 
+def torch_ctc(t: Any, x: Any, targets: Any, frames: Any, labels: Any, **attrs: Any) -> Any:
+    return t.nn.functional.ctc_loss(x.log_softmax(-1), targets, frames, labels, **attrs)
+
+
+def tf_ctc(
+    f: Any, x: Any, targets: Any, frames: Any, labels: Any, blank: int, reduction: str, zero_infinity: bool
+) -> Any:
+    losses = f.nn.ctc_loss(targets, x, labels, frames, logits_time_major=True, blank_index=blank)
+    if reduction == "mean":
+        losses = losses / f.cast(f.maximum(labels, 1), x.dtype)
+    return tf_reduced(f, losses, reduction)
+
+
+def lengths(*values: int) -> Values:
+    return lambda rng, shape: np.array(values[: shape[0]], np.int64)
+
+
+def written(first: int, classes: int) -> Values:
+    """Labels with a pair of equal ones in the first example."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        labels = rng.integers(first, classes, shape)
+        if labels.size and shape[1] > 1:
+            labels[0, :2] = first
+        return labels
+
+    return draw
+
+
 def probabilities(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.uniform(0.1, 1, shape)
 
 
 KL = [*LOSS, on((3, 4), (3, 4), reduction="batchmean"), on((2, 3), (2, 3), reduction="sum")]
 
+
+def aligned(time: int, batch: int, classes: int, length: int, **attrs: Any) -> Any:
+    return on((time, batch, classes), (batch, length), (batch,), (batch,), **attrs)
+
+
 LOSSES = [
+    Case("ctc", torch_ctc, tf_ctc, [aligned(1, 1, 2, 1)], (anything, written(1, 2), lengths(1), lengths(1)), wrt=(0,)),
+    Case("ctc", torch_ctc, tf_ctc, [aligned(4, 2, 3, 2, reduction="none"), aligned(4, 2, 4, 2)],
+         (anything, written(1, 3), lengths(4, 3), lengths(2, 1)), wrt=(0,)),
+    Case("ctc", torch_ctc, tf_ctc, [aligned(3, 2, 3, 1, blank=2, reduction="sum", zero_infinity=True)],
+         (anything, written(0, 2), lengths(3, 2), lengths(1, 1)), wrt=(0,)),
     Case("cross_entropy", FUNCTIONAL + "cross_entropy", lambda f, x, y, **a: tf_cross_entropy(f, x, y, None, **a),
          SETTINGS, (anything, below(1))),
     Case("cross_entropy", FUNCTIONAL + "cross_entropy", lambda f, x, y, **a: tf_cross_entropy(f, x, y, None, **a),

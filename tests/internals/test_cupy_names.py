@@ -7,6 +7,7 @@ and each call is held against the signature of CuPy's function of that name.
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,18 @@ from internals.ops import TABLE
 class Noted:
     """NumPy, noting what is called, and how."""
 
-    def __init__(self, calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]]) -> None:
-        self._calls = calls
+    def __init__(
+        self, calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]], module: ModuleType = np, prefix: str = ""
+    ) -> None:
+        self._calls, self._module, self._prefix = calls, module, prefix
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(np, name)
+        function = getattr(self._module, name)
+        if isinstance(function, ModuleType):  # numpy.linalg
+            return Noted(self._calls, function, f"{name}.")
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._calls.append((name, args, kwargs))
+            self._calls.append((self._prefix + name, args, kwargs))
             return function(*args, **kwargs)
 
         if isinstance(function, np.ufunc):
@@ -46,7 +51,8 @@ def test_cupy_has_what_the_kernels_call(group: Group) -> None:
         with np.errstate(all="ignore"):
             op.kernel(Noted(calls), *example.inputs(), **attrs)
     for name, args, kwargs in calls:
-        theirs = getattr(cupy, name, None)
+        *modules, last = name.split(".")
+        theirs = getattr(getattr(cupy, modules[0]) if modules else cupy, last, None)
         assert theirs is not None, f"{op.name}: CuPy has no {name}"
         if isinstance(theirs, cupy.ufunc):
             assert len(args) == theirs.nin, f"{op.name}: cupy.{name} takes {theirs.nin} arrays"

@@ -13,21 +13,8 @@ from internals.ops import TABLE, Op, Spec
 
 ROOMS = {
     *("elementwise", "functions", "activations", "reduce", "statistics", "scan", "shape", "arrange", "index", "lookup"),
-    *(
-        "linalg",
-        "contract",
-        "conv",
-        "pool",
-        "normalise",
-        "dropout",
-        "loss",
-        "classification",
-        "order",
-        "solve",
-        "decompose",
-        "eager",
-    ),
-    *("attention", "recurrent", "linear"),
+    *("linalg", "linear", "contract", "solve", "decompose", "conv", "pool", "normalise", "dropout", "order"),
+    *("loss", "classification", "ctc", "attention", "recurrent", "eager"),
 }
 
 
