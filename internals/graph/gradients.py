@@ -67,7 +67,7 @@ def gradients(
 
 
 def _is_known(node: Node) -> bool:
-    return None not in node.shape and all(None not in value.shape for value in node.inputs if isinstance(value, Node))
+    return node.is_known and all(value.is_known for value in node.inputs if isinstance(value, Node))
 
 
 def _between(results: Sequence[Node], sources: Sequence[Node]) -> set[Node]:

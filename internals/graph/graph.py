@@ -53,7 +53,7 @@ class Graph:
         self._scope: list[str] = []
         self._controls: list[tuple[Node, ...]] = []
         self._device: list[str | None] = []
-        self._constants: dict[int, tuple[Any, Node]] = {}
+        self._captured: dict[int, tuple[Any, Node]] = {}
         self._lock = threading.RLock()
 
     # The graph that is being built
@@ -173,12 +173,13 @@ class Graph:
         with self.after(nodes):
             return self.add(NO_OP, (), name=name)
 
-    def captured(self, value: Any) -> Node:
-        """The node for a Tensor or array that met a node: a constant, one for each value."""
-        array = value.data if isinstance(value, Tensor) else value
-        if id(value) not in self._constants:
-            self._constants[id(value)] = value, self.constant(array)  # held, so that the id stays its own
-        return self._constants[id(value)][1]
+    def own(self, value: Any) -> Any:
+        """An input of an operation as this graph has it: its own nodes, numbers, and a constant for an array."""
+        if not (isinstance(value, Tensor) or is_array(value)):
+            return value
+        if id(value) not in self._captured:
+            self._captured[id(value)] = value, self.constant(value)  # held, so that the id stays its own
+        return self._captured[id(value)][1]
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -242,8 +243,8 @@ def read(variable: Node) -> Node:
 
 def run_on_nodes(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """How the graph style runs a row: it adds a node, and one for each result where there are several."""
-    graph = next(value.graph for value in inputs if isinstance(value, Node))
-    inputs = tuple(graph.captured(value) if isinstance(value, Tensor) or is_array(value) else value for value in inputs)
+    graph = _building.stack[-1] if _building.stack else next(v.graph for v in inputs if isinstance(v, Node))
+    inputs = tuple([graph.own(value) for value in inputs])
     node = graph.add(op, promoted(op, inputs), attrs)
     if not op.results:
         return node

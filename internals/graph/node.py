@@ -19,6 +19,7 @@ import numpy as np
 from internals.ops.operators import Operators
 from internals.ops.spec import Spec
 from internals.ops.table import Op
+from internals.tensor.results import RESULT
 
 if TYPE_CHECKING:
     from internals.graph.graph import Graph
@@ -88,7 +89,7 @@ class Node(Operators):
     @property
     def is_known(self) -> bool:
         """Whether all sizes are known."""
-        return None not in self.shape
+        return all(None not in shape for shape, _ in specs(self))
 
     def __bool__(self) -> bool:
         raise GraphError(
@@ -161,6 +162,9 @@ def infer(op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
     All unknown sizes are taken to be one, the batch. Where an op needs it to be some known size, such as that of the
     other input, it is taken to be that; where the two turn out to differ, the run says so.
     """
+    if op is RESULT:
+        bundle, index = inputs[0], attrs["index"]
+        return _spec(bundle.shape[index], bundle.dtype[index])
     nodes = [value for value in inputs if isinstance(value, Node)]
     if all(node.is_known for node in nodes):
         return op.infer_from(inputs, attrs)
@@ -179,7 +183,11 @@ def _inferred(op: Op, inputs: Sequence[Any], attrs: dict[str, Any], size: int) -
 
 
 def _merged(one: Spec, two: Spec) -> Spec:
-    merged = Spec((), one.dtype)
-    sizes: Any = tuple(a if a == b else None for a, b in zip(one.shape, two.shape, strict=True))
-    merged.shape = sizes
-    return merged
+    return _spec(tuple(a if a == b else None for a, b in zip(one.shape, two.shape, strict=True)), one.dtype)
+
+
+def _spec(shape: Any, dtype: np.dtype) -> Spec:
+    """A Spec whose sizes may be open."""
+    spec = Spec((), dtype)
+    spec.shape = shape
+    return spec

@@ -7,45 +7,18 @@ flat list of kernel calls on numbered slots, keeps that list, and from then on a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from internals.device import Array, cpu
-from internals.graph.graph import ASSIGN, CONSTANT, NO_OP, PLACEHOLDER, READ, VARIABLE, Graph
+from internals.graph.graph import ASSIGN, PLACEHOLDER, READ, Graph
 from internals.graph.node import GraphError, Node, spec_text
-from internals.graph.specialise import needed, specialise
+from internals.graph.plan import Kernel, Plan, needed
+from internals.graph.specialise import specialise
 from internals.ops.table import is_array
 from internals.tensor import Tensor
-from internals.tensor.results import RESULT
-
-Step = tuple[Callable[..., Any], tuple[int, ...], dict[str, Any], int, tuple[int, ...]]
-"""A kernel, the slots of its inputs, its attributes, the slot of its result, and the slots that are dead then."""
-
-
-@dataclass
-class Plan:
-    """A run, made ready.
-
-    Attributes
-    ----------
-    nodes : list of Node
-        What runs, in order; all sizes known.
-    steps : list of Step
-    slots : list
-        The slots as a run starts with them: constants filled in, all else None.
-    feeds, fetches : list of int
-        Slots.
-    """
-
-    nodes: list[Node]
-    steps: list[Step]
-    slots: list[Any]
-    feeds: list[int]
-    variables: list[tuple[int, str]]
-    fetches: list[int]
 
 
 class Session:
@@ -119,16 +92,7 @@ class Session:
         self._check_open()
         wanted = list(fetches) if isinstance(fetches, list | tuple) else [fetches]
         given = {node: self._fed(node, value) for node, value in (feeds or {}).items()}
-        plan = self.plan(wanted, given)
-        slots = plan.slots.copy()
-        for slot, value in zip(plan.feeds, given.values(), strict=True):
-            slots[slot] = value
-        self._load(plan, slots)
-        for kernel, inputs, attrs, result, dead in plan.steps:
-            slots[result] = kernel(*[slots[i] for i in inputs], **attrs)
-            for i in dead:
-                slots[i] = None
-        answers = [None if slot < 0 else slots[slot] for slot in plan.fetches]
+        answers = self.plan(wanted, given).run(list(given.values()), self.values)
         return answers if isinstance(fetches, list | tuple) else answers[0]
 
     def plan(self, fetches: Sequence[Node], feeds: Mapping[Node, Array]) -> Plan:
@@ -159,71 +123,26 @@ class Session:
                 )
         shapes = {node: value.shape for node, value in feeds.items() if node in set(nodes)}
         _, there = specialise(nodes, shapes)
-        return self._compiled([there[node] for node in fetches], [there.get(node) for node in feeds])
+        return Plan(
+            [there.get(node) for node in feeds],
+            [there[node] for node in fetches],
+            stateful={ASSIGN: self._assign, READ: self._read},
+        )
 
-    def _compiled(self, fetches: list[Node], feeds: list[Node | None]) -> Plan:
-        nodes = needed(fetches)
-        place = {node: i for i, node in enumerate(nodes)}
-        slots: list[Any] = [None] * (len(nodes) + 1)  # the last for what is fed and not needed
-        numbers: set[int] = set()
-        last: dict[int, int] = {}
-        steps: list[Step] = []
-        variables: list[tuple[int, str]] = []
-        for node in nodes:
-            slot = place[node]
-            if node.op is CONSTANT:
-                slots[slot] = node.attrs["value"]
-            elif node.op is VARIABLE:
-                variables.append((slot, node.name))
-            elif node.op is not PLACEHOLDER:
-                inputs = []
-                for value in node.inputs:
-                    if isinstance(value, Node):
-                        inputs.append(place[value])
-                    else:
-                        numbers.add(len(slots))
-                        inputs.append(len(slots))
-                        slots.append(value)
-                kernel, attrs = self._kernel(node)
-                for i in inputs:
-                    last[i] = len(steps)
-                steps.append((kernel, tuple(inputs), attrs, slot, ()))
-        kept = {place[node] for node in fetches} | numbers
-        dead: list[list[int]] = [[] for _ in steps]
-        for slot, step in last.items():
-            if slot not in kept:
-                dead[step].append(slot)
-        steps = [(k, i, a, r, tuple(d)) for (k, i, a, r, _), d in zip(steps, dead, strict=True)]
-        fed = [len(nodes) if node is None or node not in place else place[node] for node in feeds]
-        results = [-1 if node.op is NO_OP else place[node] for node in fetches]
-        return Plan(nodes, steps, slots, fed, variables, results)
+    def _assign(self, node: Node) -> Kernel:
+        name = node.inputs[0].name
 
-    def _kernel(self, node: Node) -> tuple[Callable[..., Any], dict[str, Any]]:
-        if node.op is RESULT:
-            index = node.attrs["index"]
-            return lambda bundle: bundle[index], {}
-        if node.op is NO_OP:
-            return lambda: None, {}
-        if node.op in (ASSIGN, READ):
-            name = node.inputs[0].name
-            return (self._assign(name) if node.op is ASSIGN else lambda _: self.values[name]), {}
-        return node.op.on_numpy, node.attrs
-
-    def _assign(self, name: str) -> Callable[[Array, Array], Array]:
         def assign(before: Array, value: Array) -> Array:
             self.values[name] = value
             return value
 
         return assign
 
-    # Values
+    def _read(self, node: Node) -> Kernel:
+        name = node.inputs[0].name
+        return lambda before: self.values[name]
 
-    def _load(self, plan: Plan, slots: list[Any]) -> None:
-        for slot, name in plan.variables:
-            value = self.values.get(name)
-            if value is None:
-                raise GraphError(f"session: the variable {name} has no value yet. Call session.initialise() first.")
-            slots[slot] = value
+    # Values
 
     def _fed(self, node: Node, value: Any) -> Array:
         if not isinstance(node, Node):

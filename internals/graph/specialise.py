@@ -8,25 +8,11 @@ known, and the session keeps what it made. XLA compiles one program per shape fo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from internals.graph.gradients import GRADIENT, gradients
 from internals.graph.graph import PLACEHOLDER, Graph
 from internals.graph.node import GraphError, Node
 from internals.ops import zeros_like
-
-
-def needed(fetches: Sequence[Node], fed: Mapping[Node, Any] | set[Node] = frozenset()) -> list[Node]:  # type: ignore[assignment]
-    """What must run for the fetches, in an order in which it can; past a fed node nothing is needed."""
-    seen: set[Node] = set()
-    stack = list(fetches)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            if node not in fed:
-                stack += [value for value in (*node.inputs, *node.controls) if isinstance(value, Node)]
-    return sorted(seen, key=lambda node: node.order)
 
 
 def specialise(nodes: Sequence[Node], shapes: Mapping[Node, tuple[int, ...]]) -> tuple[Graph, dict[Node, Node]]:

@@ -1,0 +1,206 @@
+"""A graph with inputs and outputs, used as one operation: the body of a loop, a branch, a traced function.
+
+What its code used without being given it, it captures: a Tensor, an array, a node of the graph around it. A capture is
+one more input, so that its value is that of the call, and a gradient flows to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from internals.device import Array, Device, cpu, device_of
+from internals.graph.gradients import gradients
+from internals.graph.graph import Graph
+from internals.graph.node import GraphError, Node
+from internals.graph.plan import Plan
+from internals.graph.specialise import specialise
+from internals.ops import zeros_like
+from internals.ops.spec import Spec
+from internals.ops.table import Op, is_array
+from internals.tensor import Tensor
+
+
+class FunctionGraph(Graph):
+    """A graph that turns what it meets from outside into inputs.
+
+    Attributes
+    ----------
+    captures : list of (Tensor, array or Node of another graph)
+    capture_nodes : list of Node
+        The placeholder for each.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.captures: list[Any] = []
+        self.capture_nodes: list[Node] = []
+
+    def own(self, value: Any) -> Any:
+        foreign = isinstance(value, Node) and value.graph is not self
+        if not (foreign or isinstance(value, Tensor) or is_array(value)):
+            return value
+        if id(value) not in self._captured:
+            shape, dtype = value.shape, value.dtype
+            node = self.placeholder(shape, dtype, name=f"captured_{len(self.captures)}")
+            self._captured[id(value)] = value, node
+            self.captures.append(value)
+            self.capture_nodes.append(node)
+        return self._captured[id(value)][1]
+
+
+class Function:
+    """A graph with inputs and outputs.
+
+    Attributes
+    ----------
+    graph : FunctionGraph
+    inputs : list of Node
+        Its placeholders; those for captures last.
+    outputs : list of Node
+    captures : list
+        The values for the last inputs.
+    """
+
+    def __init__(self, graph: FunctionGraph, inputs: Sequence[Node], outputs: Sequence[Node], name: str) -> None:
+        self.graph, self.name = graph, name
+        self.captures = list(graph.captures)
+        self.inputs, self.outputs = [*inputs, *graph.capture_nodes], list(outputs)
+        self._plans: dict[Any, Plan] = {}
+        self._gradient: Function | None = None
+        self._lock = threading.RLock()
+
+    @classmethod
+    def build(cls, body: Callable[..., Any], specs: Sequence[Any], *, name: str = "") -> tuple[Function, Any]:
+        """Run a body once on placeholders.
+
+        Parameters
+        ----------
+        body : callable
+            Takes a node for each of `specs`; gives a node or number, or a list or tuple of them.
+        specs : sequence
+            Whatever has a shape and a dtype.
+
+        Returns
+        -------
+        Function
+        What the body gave, its parts made nodes of the function's graph.
+        """
+        graph = FunctionGraph()
+        with graph:
+            inputs = [graph.placeholder(spec.shape, spec.dtype, name=f"input_{i}") for i, spec in enumerate(specs)]
+            answer = body(*inputs)
+            several = isinstance(answer, list | tuple)
+            outputs = [as_node(graph, one) for one in (answer if several else [answer])]
+        return cls(graph, inputs, outputs, name or getattr(body, "__name__", "function")), answer
+
+    def __call__(self, *values: Array) -> list[Array]:
+        """Run it on arrays, one for each input, captures included."""
+        place = device_of(values[0]) if values else cpu
+        return self.plan([value.shape for value in values], place).run(values)
+
+    def plan(self, shapes: Sequence[tuple[int, ...]], place: Device = cpu) -> Plan:
+        """The run for inputs of these shapes, made ready; kept for the next time."""
+        key = (tuple(shapes), place)
+        plan = self._plans.get(key)
+        if plan is None:
+            with self._lock:
+                if all(node.is_known for node in self.graph.nodes):
+                    plan = Plan(self.inputs, self.outputs, place=place)
+                else:
+                    _, there = specialise(self.graph.nodes, dict(zip(self.inputs, shapes, strict=True)))
+                    plan = Plan([there[n] for n in self.inputs], [there[n] for n in self.outputs], place=place)
+                self._plans[key] = plan
+        return plan
+
+    def gradient(self) -> Function:
+        """The function that gives the cotangents of the floating inputs, from the inputs and those of the outputs.
+
+        Its inputs are those of this one, then a cotangent for each floating output.
+        """
+        if self._gradient is None:
+            with self._lock:
+                self._gradient = self._gradient or self._differentiated()
+        return self._gradient
+
+    def _differentiated(self) -> Function:
+        graph = FunctionGraph()
+        with graph:
+            inputs = [graph.placeholder(n.shape, n.dtype, name=f"input_{i}") for i, n in enumerate(self.inputs)]
+            there = dict(zip(self.inputs, inputs, strict=True))
+            outputs = inline(self, graph, there)
+            floating = [node for node in outputs if is_floating(node)]
+            starts = [graph.placeholder(n.shape, n.dtype, name=f"cotangent_{i}") for i, n in enumerate(floating)]
+            sources = [node for node in inputs if is_floating(node)]
+            found = gradients(floating, sources, starts) if floating else [None] * len(sources)
+            answers = [zeros_like(source) if one is None else one for one, source in zip(found, sources, strict=True)]
+        return Function(graph, [*inputs, *starts], answers, f"gradient of {self.name}")
+
+    def infer(self, specs: Sequence[Any]) -> tuple[Spec, ...]:
+        """The Specs of the outputs, for inputs of these."""
+        for position, (node, spec) in enumerate(zip(self.inputs, specs, strict=True)):
+            if spec.dtype != node.dtype or len(spec.shape) != len(node.shape):
+                raise GraphError(f"{self.name}: input {position} is {spec}, but the function was made for {node!r}.")
+        if all(node.is_known for node in self.outputs):
+            return tuple(Spec(node.shape, node.dtype) for node in self.outputs)
+        _, there = specialise(self.graph.nodes, {n: s.shape for n, s in zip(self.inputs, specs, strict=True)})
+        return tuple(Spec(there[node].shape, node.dtype) for node in self.outputs)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.inputs)} inputs, {len(self.graph)} nodes, {len(self.outputs)} outputs"
+        return f"<function {self.name}: {sizes}>"
+
+
+def inline(function: Function, graph: Graph, there: dict[Node, Node]) -> list[Node]:
+    """Make a function's nodes again in another graph, for inputs that are there; its outputs."""
+    for node in function.graph.nodes:
+        if node not in there:
+            inputs = [there[value] if isinstance(value, Node) else value for value in node.inputs]
+            there[node] = graph.add(node.op, inputs, node.attrs)
+            there[node].where, there[node].device = node.where, node.device
+    return [there[node] for node in function.outputs]
+
+
+def is_floating(node: Node) -> bool:
+    return not isinstance(node.dtype, tuple) and node.dtype.kind not in "biu"
+
+
+def as_node(graph: FunctionGraph, value: Any) -> Node:
+    """What a body gave as a node of its graph.
+
+    Raises
+    ------
+    GraphError
+        It is nothing that a graph can hold.
+    """
+    owned = graph.own(value)
+    if isinstance(owned, Node):
+        return owned
+    if isinstance(value, bool | int | float):
+        return graph.constant(value)
+    raise GraphError(f"graph: a body gave {type(value).__name__}; expected a node, a Tensor or a number.")
+
+
+def as_op(function: Function) -> Op:
+    """The function as one operation on a list of its inputs, differentiable by its gradient function, to any order."""
+
+    def vjp(g: Sequence[Any], out: Any, *inputs: Any) -> list[Any]:
+        starts = [one for one in g if one is not None]
+        found = iter(as_op(function.gradient())([*inputs, *starts]))
+        return [next(found) if is_floating(node) else None for node in function.inputs]
+
+    return graph_op(
+        function.name, lambda xp, *arrays: function(*arrays), vjp=vjp, infer=lambda *values: function.infer(values)
+    )
+
+
+def graph_op(name: str, kernel: Any, *, vjp: Any, infer: Any, saves: str = "values") -> Op:
+    """An operation that runs graphs: any number of inputs, any number of results, one rule for all cotangents."""
+
+    def no_tangents(*_: Any) -> Any:
+        raise GraphError(f"{name}: forward mode does not go through a graph; use reverse mode.")
+
+    return Op(
+        name, kernel, vjp=vjp, jvp=no_tangents, infer=infer, joint=True, variadic=True, results="several", saves=saves
+    )
