@@ -1,15 +1,17 @@
 """Automatic differentiation. Importing it gives Tensors their `backward`."""
 
+from internals.autodiff.anomaly import AnomalyError, detect_anomaly
 from internals.autodiff.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 from internals.autodiff.custom import custom_vjp
 from internals.autodiff.forward import jvp
-from internals.autodiff.gradcheck import GradcheckError, gradcheck
+from internals.autodiff.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from internals.autodiff.recorded import vjp
 from internals.autodiff.tape import StaleTape, backward, grad, pullback, swap
 from internals.autodiff.transforms import gradient, hessian, hvp, jacobian, value_and_grad
 from internals.autodiff.vmap import vmap
 
 __all__ = [
+    "AnomalyError",
     "CheckpointError",
     "GradcheckError",
     "StaleTape",
@@ -17,8 +19,10 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "custom_vjp",
+    "detect_anomaly",
     "grad",
     "gradcheck",
+    "gradgradcheck",
     "gradient",
     "hessian",
     "hvp",

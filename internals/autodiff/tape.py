@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from internals.autodiff.checkpoint import recompute
+from internals.autodiff.hooks import passed
 from internals.device import Array, device_of, is_writable, shares_memory
 from internals.ops import clone
 from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
+from internals.tensor.hooks import hooks
 from internals.tensor.results import Parts, is_floating, picked
 
 
@@ -74,6 +76,12 @@ def grad(
     StaleTape
         See `Tensor.backward`.
     """
+    for given in (outputs, inputs):
+        if not isinstance(given, Tensor | list | tuple):
+            raise TypeError(
+                f"grad: takes tensors that were computed, got {type(given).__name__}. To differentiate a function, and "
+                "inside jvp, vjp and vmap, use autodiff.gradient(function) or autodiff.vjp(function, ...)."
+            )
     results = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     sources = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     starts = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
@@ -144,6 +152,7 @@ def _reverse(
     heap: list[tuple[int, Node]] = []
     found: dict[Any, Any] = {}
     useful = None if wanted is None else _leading_to(wanted, start)
+    watched, pull_node = hooks if len(hooks) else None, _current.rule
     for node, gradient in start.items():
         pending[node] = gradient if create_graph else gradient.data
         if type(node) is Node:
@@ -152,6 +161,8 @@ def _reverse(
         while heap:
             node = heappop(heap)[1]
             cotangent = pending.pop(node)
+            if watched is not None and node in watched:
+                cotangent = passed(node, cotangent)
             if wanted is not None and node in wanted:
                 found[node] = cotangent
             if node.retained is not None:
@@ -159,7 +170,7 @@ def _reverse(
             edges = node.inputs
             if useful is not None:
                 edges = tuple([edge if edge in useful else None for edge in edges])
-            pieces = pullback(node, cotangent, retain_graph, edges)
+            pieces = pull_node(node, cotangent, retain_graph, edges)
             for edge, piece in zip(edges, pieces):  # noqa: B905 - of one length, and this loop is hot
                 if piece is None:
                     continue
@@ -172,6 +183,10 @@ def _reverse(
     for edge, cotangent in pending.items():
         if wanted is None or edge in wanted:
             found[edge] = cotangent
+    if watched is not None:
+        for edge in [edge for edge in found if type(edge) is Leaf and edge in watched]:
+            with enable_grad() if create_graph else no_grad():
+                found[edge] = passed(edge, found[edge])
     return found
 
 
@@ -306,14 +321,25 @@ _ALONE = _references_when_alone()
 
 
 class _Current:
-    """The reverse pass in use; `swap` puts another in its place for a while."""
+    """The reverse pass in use, and what it does at each node; others can be put in their place for a while."""
 
     walk: Callable[[dict[Any, Tensor], bool, bool], dict[Any, Any]] = staticmethod(_reverse)
+    rule: Callable[..., Sequence[Any]] = staticmethod(pullback)
 
 
 _current = _Current()
 
 install_reverse_pass(backward)
+
+
+@contextmanager
+def rule_in_use(rule: Callable[..., Sequence[Any]]) -> Iterator[None]:
+    """Let another function than `pullback`, which takes the same, do each node's share for a while."""
+    before, _current.rule = _current.rule, rule
+    try:
+        yield
+    finally:
+        _current.rule = before
 
 
 @contextmanager
@@ -371,7 +397,7 @@ class _NodeView:
     def rule(self, cotangent: Any) -> tuple[Any, ...]:
         edges = self.of.inputs
         _ = self.inputs  # the node forgets them once it is used
-        pieces = pullback(self.of, cotangent, self._retain)
+        pieces = _current.rule(self.of, cotangent, self._retain)
         return tuple(piece for edge, piece in zip(edges, pieces, strict=True) if edge is not None)
 
     def __repr__(self) -> str:

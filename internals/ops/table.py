@@ -262,6 +262,11 @@ def style(value_type: type, run: Execution, *, rank: int) -> None:
     _STYLES[value_type] = (run, rank)
 
 
+def execution_of(value_type: type) -> Execution:
+    """What runs rows called with a `value_type` now."""
+    return _STYLES[value_type][0]
+
+
 def row(name: str, kernel: Callable[..., Array] | str, **columns: Any) -> Op:
     """Add a row to the table."""
     if name in TABLE:

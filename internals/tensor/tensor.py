@@ -13,6 +13,7 @@ from internals.ops.operators import Operators
 from internals.ops.spec import DEFAULT_FLOAT, Spec
 from internals.ops.table import is_array
 from internals.tensor import eager
+from internals.tensor.hooks import Hook, HookFunction, register
 from internals.tensor.inplace import in_place, rows_in_place, write_in_place
 from internals.tensor.node import Leaf, Node, reverse_pass
 from internals.tensor.storage import Storage, Stored
@@ -146,6 +147,14 @@ class Tensor(Stored, Operators):
             self.node.retained = Leaf(self.node.shape, self.node.dtype)
         elif self.node is None:
             raise RuntimeError("retain_grad: this tensor does not require a gradient.")
+
+    def register_hook(self, function: HookFunction) -> Hook:
+        """Call ``function(gradient)`` when this tensor's gradient is known in a backward pass, leaf or not.
+
+        What it returns, a tensor of the same shape and dtype, goes on in the gradient's place; None changes nothing.
+        Hooks run in the order of registration, before `grad` is added to. ``hook.remove()`` takes it off.
+        """
+        return register(self, function)
 
     def backward(
         self, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
