@@ -18,7 +18,7 @@ def of(*shape: int, dtype: Any = np.float32, where: str = "cpu") -> Tensor:
     return Tensor(np.ones(shape, dtype), device=where)
 
 
-def ids(*values: int) -> Tensor:
+def ids(*values: Any) -> Tensor:
     return Tensor(np.array(values))
 
 
@@ -26,6 +26,8 @@ BROADCAST = [name for name, op in TABLE.items() if op.broadcasts and op.inputs =
 REDUCE = ["sum", "mean", "max", "min", "logsumexp", "any", "all", "prod", "argmax", "argmin"]
 POOL = ["max_pool2d", "max_pool2d_index", "avg_pool2d"]
 NORMALISE = ["normalise", "rms_normalise"]
+ORDER = ["argsort", "sort", "topk"]
+MATRIX = ["inverse", "det", "slogdet", "cholesky", "eigh"]
 
 WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError,
@@ -194,6 +196,76 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("adaptive_avg_unpool2d", lambda: ops.adaptive_avg_unpool2d(of(2, 2), size=1), ValueError, r"\(2, 2\)"),
     *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=2), ValueError, "axis 2 ") for name in NORMALISE],
     *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=1, eps=-1), ValueError, "eps .*-1") for name in NORMALISE],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), axis=2, **({"k": 1} if op.name == "topk" else {})), ValueError,
+        "axis 2 .* 2 dimensions") for name in ORDER],
+    *[(name, lambda op=TABLE[name]: op(of(), **({"k": 1} if op.name == "topk" else {})), ValueError, "no axes")
+      for name in ORDER],
+    ("topk", lambda: ops.topk(of(2, 3), 4), ValueError, r"k is 4, .*\(2, 3\) has 3 entries"),
+    ("topk", lambda: ops.topk(of(2, 3), -1), ValueError, "k is -1"),
+    ("topk", lambda: ops.topk(of(2, 3), 1.0), TypeError, r"integer, got 1\.0"),
+    ("clamp", lambda: ops.clamp(of(2), of(3), 1.0), ValueError, r"\(2,\) and \(3,\) and \(\)"),
+    ("clip", lambda: ops.clip(of(2), low=of(2)), TypeError, "numbers, got Tensor. Use clamp"),
+    ("scatter", lambda: ops.scatter(of(3), of(2), of(2), axis=0), TypeError, "integer dtype, got float32"),
+    ("scatter", lambda: ops.scatter(of(3), ids(0, 1), of(3), axis=0), ValueError, r"\(3,\) .*index, \(2,\)"),
+    ("scatter", lambda: ops.scatter(of(3), ids(0), of(1, dtype=np.float64), axis=0), TypeError, "float64 and x float32"),
+    ("scatter", lambda: ops.scatter(of(3), ids(7), of(1), axis=0), IndexError, "7 .*size 3"),
+    ("split", lambda: ops.split(of(4), 0), ValueError, "positive, got 0"),
+    ("split", lambda: ops.split(of(4), [1, 2]), ValueError, r"\[1, 2\] .*\(4,\)"),
+    ("split", lambda: ops.split(of(4), "4"), ValueError, "'4'"),
+    ("chunk", lambda: ops.chunk(of(4), 0), ValueError, "positive integer, got 0"),
+    ("unbind", lambda: ops.unbind(of(4), axis=1), ValueError, "axis 1 "),
+    ("index_add", lambda: ops.index_add(of(3, 2), ids(0), of(2, 2)), ValueError, r"\(2, 2\) .*expected \(1, 2\)"),
+    *[(name, lambda op=TABLE[name]: op(of(3)), ValueError, r"two axes or more, got shape \(3,\)")
+      for name in (*MATRIX, "qr", "svd")],
+    *[(name, lambda op=TABLE[name]: op(of(2, 2, dtype=np.float16)), TypeError, r"float16.*to\('float32'\)")
+      for name in (*MATRIX, "qr", "svd")],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3)), ValueError, r"square matrices, got shape \(2, 3\)")
+      for name in MATRIX],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3), of(3, 1)), ValueError, r"square matrices, got shape \(2, 3\)")
+      for name in ("solve", "triangular_solve")],
+    *[(name, lambda op=TABLE[name]: op(of(3, 3), of(2, 1)), ValueError, r"\(3, 3\) has 3 rows.*\(2, 1\) has 2")
+      for name in ("solve", "triangular_solve")],
+    *[(name, lambda op=TABLE[name]: op(of(2, 3, 3), of(4, 3, 1)), ValueError, r"\(2,\) and \(4,\)")
+      for name in ("solve", "triangular_solve")],
+    ("solve", lambda: ops.solve(of(3, 3), of()), ValueError, r"\(\) is no right-hand side"),
+    ("solve", lambda: ops.solve(of(3, 3), of(3)), ValueError, "singular.*multiple of the identity"),
+    ("triangular_solve", lambda: ops.triangular_solve(of(3, 3), of(3)), ValueError, r"matrices.*\(3,\)"),
+    ("triangular_solve", lambda: ops.triangular_solve(of(3, 3) * 0.0, of(3, 1)), ValueError, "singular"),
+    ("inverse", lambda: ops.inverse(of(3, 3)), ValueError, "singular"),
+    ("cholesky", lambda: ops.cholesky(-of(3, 3)), ValueError, "not positive definite"),
+    ("lstsq", lambda: ops.lstsq(of(2, 3), of(2, 1)), ValueError, r"\(2, 3\) has fewer rows"),
+    *[(name, lambda op=TABLE[name]: op(of(3), of(3, 1)), ValueError, r"\(3,\) and \(3, 1\)")
+      for name in ("l1", "huber", "kl_div")],
+    *[(name, lambda op=TABLE[name]: op(of(3), of(3), reduction="avg"), ValueError, "'avg'")
+      for name in ("l1", "huber", "kl_div")],
+    ("kl_div", lambda: ops.kl_div(of(), of(), reduction="batchmean"), ValueError, "no batch"),
+    ("huber", lambda: ops.huber(of(3), of(3), delta=0), ValueError, "positive number, got 0"),
+    ("nll", lambda: ops.nll(of(2, 3), ids(0, 3)), ValueError, "0 to 3.*0 to 2"),
+    ("nll", lambda: ops.nll(of(2, 3), ids(0, -1), ignore_index=-2), ValueError, "-1 to 0.*0 to 2 .*ignore_index is -2"),
+    ("nll", lambda: ops.nll(of(2, 3, dtype=int), ids(0, 1)), TypeError, "floating, got int64"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(0, 1), ignore_index="pad"), TypeError, "integer, got 'pad'"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(0, 1), label_smoothing=2), ValueError, "0 and 1, got 2"),
+    ("cross_entropy", lambda: ops.cross_entropy(of(2, 3), ids(0, 5), ignore_index=0), ValueError, "5 to 5.*0 to 2"),
+    ("weighted_cross_entropy", lambda: ops.weighted_cross_entropy(of(2, 3), ids(0, 1), of(2)), ValueError,
+        r"3 classes .*\(2,\)"),
+    ("weighted_cross_entropy", lambda: ops.weighted_cross_entropy(of(), Tensor(0), of(1)), ValueError, r"\(\)"),
+    ("soft_cross_entropy", lambda: ops.soft_cross_entropy(of(2, 3), of(2)), ValueError, r"\(2, 3\) .*\(2,\)"),
+    ("soft_cross_entropy", lambda: ops.soft_cross_entropy(of(2), of(2), reduction="avg"), ValueError, "'avg'"),
+    ("weighted_binary_cross_entropy", lambda: ops.weighted_binary_cross_entropy(of(2), of(3), 1.0), ValueError,
+        r"\(2,\) .*\(3,\)"),
+    ("weighted_binary_cross_entropy", lambda: ops.weighted_binary_cross_entropy(of(2), of(2), of(3, 1)), ValueError,
+        r"\(3, 1\) does not broadcast to \(2,\)"),
+    ("ctc", lambda: ops.ctc(of(4, 3), ids([1]), ids(4), ids(1)), ValueError, r"\(4, 3\); expected \(time"),
+    ("ctc", lambda: ops.ctc(of(0, 1, 3), ids([1]), ids(4), ids(1)), ValueError, r"\(0, 1, 3\)"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3, dtype=np.float16), ids([1]), ids(4), ids(1)), TypeError, "float16"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids(1), ids(4), ids(1)), ValueError, r"targets .*\(1,\); .*\(1, labels\)"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), of(1, 1), ids(4), ids(1)), TypeError, "targets .*float32"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([1]), ids(4, 4), ids(1)), ValueError, r"input_lengths .*\(2,\)"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([1]), ids(5), ids(1)), ValueError, "input lengths .* 5; expected 0 to 4"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([1]), ids(4), ids(2)), ValueError, "target lengths .* 2; expected 0 to 1"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([3]), ids(4), ids(1)), ValueError, "labels go from 3 to 3"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([0]), ids(4), ids(1)), ValueError, "without the blank, which is 0"),
+    ("ctc", lambda: ops.ctc(of(4, 1, 3), ids([1]), ids(4), ids(1), blank=3), ValueError, "blank .*0 to 2, got 3"),
     ("dropout", lambda: ops.dropout(of(2), p=1.5, seed=0), ValueError, r"\[0, 1\], got 1\.5"),
     ("dropout", lambda: ops.dropout(of(2), p=0.5, seed=-1), ValueError, "seed .*-1"),
     ("batch_norm", lambda: ops.batch_norm(of(2)), ValueError, r"\(2,\)"),
