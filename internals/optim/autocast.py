@@ -1,9 +1,9 @@
 """Mixed precision: products in half the bits, sums in all of them.
 
 Matrix products take most of the time and most of the memory, and stand rounding. Sums over many terms, losses and
-norms do not. So inside `autocast` the rows of `HALF` compute in half precision and those of `FULL` in float32,
-whatever they are given; all others take their inputs as they come. Weights stay float32: an update is often less than a
-half number's last digit.
+norms do not. So inside `autocast` the rows of `HALF` compute in half precision and those of `FULL` and `FULL_ROOMS` in
+float32, whatever they are given; all others take their inputs as they come. Weights stay float32: an update is often
+less than a half number's last digit.
 
 On the cpu this saves memory, not time: NumPy's half products are slow. It is here to show the arithmetic.
 """
@@ -21,20 +21,20 @@ from internals.ops.table import TABLE, Op, style
 from internals.tensor import Tensor, run_eagerly
 
 _PRODUCTS = """
-matmul einsum tensordot outer conv1d conv2d conv_transpose1d conv_transpose2d
+matmul linear einsum tensordot outer conv1d conv2d conv_transpose1d conv_transpose2d scaled_dot_product rnn lstm gru
 """
 HALF = frozenset(_PRODUCTS.split())
 """The rows that autocast runs in half precision: products."""
 
 _SUMS_AND_WIDE_RANGES = """
-sum prod mean var std norm logsumexp cumsum cumprod softmax log_softmax
-normalise rms_normalise
-cross_entropy binary_cross_entropy mse
-exp exp2 expm1 log log2 log10 log1p logaddexp pow reciprocal rsqrt softplus
+sum prod mean logsumexp exp exp2 expm1 log log2 log10 log1p logaddexp pow reciprocal rsqrt softplus
 tan sinh cosh acos asin acosh atanh asinh
 """
 FULL = frozenset(_SUMS_AND_WIDE_RANGES.split())
 """The rows that autocast runs in float32: what adds up many numbers, or leaves half precision's range."""
+
+FULL_ROOMS = frozenset(("loss", "classification", "ctc", "normalise", "statistics", "scan", "solve", "decompose"))
+"""And the rooms of the op table whose rows all do."""
 
 
 class _Casting(threading.local):
@@ -51,8 +51,8 @@ class autocast(ContextDecorator):
     """Within it, rows choose their precision: products in `dtype`, sums, losses and norms in float32.
 
     The forward pass goes inside, the backward pass and the step outside: gradients are computed in the precision of
-    what they are gradients of, and come out in that of the weights. Each thread has its own setting; outside all such
-    blocks nothing is looked up and nothing costs.
+    what they are gradients of, and come out in that of the weights. float64 stays float64. Each thread has its own
+    setting; outside all such blocks nothing is looked up and nothing costs.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         # All or none, so that one input of float64 does not meet the others in float16.
         if all(value.dtype in (_FLOAT32, half) for value in inputs if _is_floating(value)):
             inputs = tuple([_cast(value, half) for value in inputs])
-    elif op.name in FULL:
+    elif op.name in FULL or op.room in FULL_ROOMS:
         inputs = tuple(
             [_cast(value, _FLOAT32) if _is_floating(value) and is_half(value) else value for value in inputs]
         )

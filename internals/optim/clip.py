@@ -27,8 +27,8 @@ def clip_grad_norm(
     p : float
         Which norm; ``math.inf`` takes the largest entry.
     error_if_nonfinite : bool
-        Refuse gradients with NaN or infinity in them. Otherwise a norm of infinity makes all gradients 0 and one of
-        NaN makes them NaN.
+        Refuse gradients with NaN or infinity in them. Otherwise, as in PyTorch, a norm of infinity makes finite
+        entries 0 and infinite ones NaN, and a norm of NaN makes all NaN.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def clip_grad_norm(
     _check_bound("clip_grad_norm", "max_norm", max_norm)
     if not p > 0:
         raise ValueError(f"clip_grad_norm: p must be positive, got {p}.")
-    gradients = _gradients(parameters)
+    gradients = _gradients("clip_grad_norm", parameters)
     norms = {number: _norm(gradient.data, p) for number, gradient in gradients.items()}
     total = float(np.linalg.norm(list(norms.values()), p)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
@@ -67,14 +67,17 @@ def clip_grad_norm(
 def clip_grad_value(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Bring every entry of the gradients into [-clip_value, clip_value], in place; NaN stays."""
     _check_bound("clip_grad_value", "clip_value", clip_value)
-    for gradient in _gradients(parameters).values():
+    for gradient in _gradients("clip_grad_value", parameters).values():
         device_of(gradient.data).xp.clip(gradient.data, -clip_value, clip_value, out=gradient.data)
         gradient.storage.version += 1
 
 
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> dict[int, Tensor]:
+def _gradients(who: str, parameters: Tensor | Iterable[Tensor]) -> dict[int, Tensor]:
     """The gradients there are, by the number of their parameter."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for number, one in enumerate(given):
+        if not isinstance(one, Tensor):
+            raise TypeError(f"{who}: parameter {number} is a {type(one).__name__}; expected a Tensor.")
     return {number: one.grad for number, one in enumerate(given) if one.grad is not None}
 
 
@@ -108,5 +111,6 @@ _TINY = 1e-30
 
 def _scale(gradient: Tensor, factor: float) -> None:
     data = gradient.data
-    device_of(data).xp.multiply(data, factor, out=data)
+    with np.errstate(invalid="ignore"):  # infinity times 0, where the norm is infinite
+        device_of(data).xp.multiply(data, factor, out=data)
     gradient.storage.version += 1

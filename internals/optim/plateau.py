@@ -66,7 +66,7 @@ class ReduceLROnPlateau(Schedule):
     def begin(self) -> None:
         pass  # the step sizes are the optimizer's until something is seen
 
-    def step(self, value: Any = None) -> None:  # type: ignore[override]  # what is watched has to come from somewhere
+    def step(self, value: Any = None) -> None:
         """Take note of a value, and lower the step sizes if it is time.
 
         Parameters
