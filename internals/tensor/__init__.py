@@ -1,6 +1,7 @@
 """The eager Tensor: compute at once, and write down what was done."""
 
 from internals.tensor.eager import run_eagerly, wrap
+from internals.tensor.fill import arange, eye, full, linspace, normal, ones, uniform, zeros
 from internals.tensor.node import (
     Leaf,
     Node,
@@ -18,12 +19,20 @@ __all__ = [
     "Node",
     "Storage",
     "Tensor",
+    "arange",
     "enable_grad",
+    "eye",
+    "full",
     "install_reverse_pass",
     "is_recording",
+    "linspace",
     "no_grad",
+    "normal",
+    "ones",
     "run_eagerly",
     "shares_memory",
     "specs_of",
+    "uniform",
     "wrap",
+    "zeros",
 ]
