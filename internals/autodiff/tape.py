@@ -248,7 +248,7 @@ def pullback(
             )
     recorded = type(cotangent) is Tensor
     if type(cotangent) is Parts:
-        cotangent, recorded = cotangent.filled()
+        cotangent, recorded = cotangent.filled(op.fills)
         if recorded and out is not None:
             out = op.bundle([array if array is None else _as_result(array, node, i) for i, array in enumerate(out)])
     elif recorded and out is not None:

@@ -127,7 +127,7 @@ def _pulled(node: Node, cotangent: Any, edges: list[Node | None]) -> Sequence[An
         return [None, cotangent] if node.op is ASSIGN else [cotangent]
     out: Any = node
     if isinstance(cotangent, Parts):
-        cotangent = _filled(cotangent, node)
+        cotangent = _filled(cotangent, node) if node.op.fills else cotangent.pieces
         out = node.op.bundle([node.graph.add(RESULT, (node,), {"index": i}) for i in range(len(node.dtype))])
     with node.graph.scope(f"gradient/{node.name.rpartition('/')[2]}"):
         return pull(node.op, cotangent, out, node.inputs, node.attrs, edges)

@@ -71,6 +71,8 @@ class Op:
         kernel, `infer` and the jvp rules then give a tuple, and rules are given tuples as cotangent and out: the
         cotangent of a result that nothing was computed from is zeros, that of an integer result None. `saves` may name
         results.
+    fills : bool
+        Whether those zeros are made; if not, the rules are given None.
     expr : str
         For an element-wise row, the C expression for one entry; ``{0}``, ``{1}``, ... stand for the inputs' entries,
         and an attribute's name in braces for its value.
@@ -92,6 +94,7 @@ class Op:
         variadic: bool = False,
         joint: bool = False,
         results: Sequence[str] | str = (),
+        fills: bool = True,
         view: bool = False,
         strict: bool = False,
         expr: str = "",
@@ -121,6 +124,7 @@ class Op:
         self.saves = tuple(dict.fromkeys(name for one in self._by_rule for name in one))
         self._keeps: dict[tuple[bool, ...], tuple[tuple[str, ...], Any]] = {}
         self.plain = not self.attrs and not variadic
+        self.fills = fills
         self.results = results if isinstance(results, str) else tuple(results)
         if self.results:
             named: Any = namedtuple(name, self.results) if isinstance(self.results, tuple) else None

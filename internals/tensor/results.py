@@ -42,10 +42,12 @@ class Parts:
         ]
         return Parts(tuple(sums), self.shape, self.dtype)
 
-    def filled(self) -> tuple[tuple[Any, ...], bool]:
-        """The pieces, zeros where nothing came to a floating result; and whether they are Tensors."""
+    def filled(self, fills: bool = True) -> tuple[tuple[Any, ...], bool]:
+        """The pieces, zeros (if it `fills`) where nothing came to a floating result; and whether they are Tensors."""
         there = next(piece for piece in self.pieces if piece is not None)
         recorded = hasattr(there, "node")
+        if not fills:
+            return self.pieces, recorded
         place = device_of(there.data if recorded else there)
         pieces = list(self.pieces)
         for i, (piece, shape, dtype) in enumerate(zip(pieces, self.shape, self.dtype, strict=True)):

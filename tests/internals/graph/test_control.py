@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from internals import Tensor, grad
-from internals.graph import Graph, GraphError, Session, cond, gradients, scan, while_loop
+from internals import Tensor, grad, ops
+from internals.graph import Function, Graph, GraphError, Session, cond, gradients, scan, while_loop
+from internals.graph.function import as_op
+from internals.graph.split import Split, split_op
 
 
 def random(*shape: int) -> np.ndarray:
@@ -168,3 +170,36 @@ def test_refused(make: Callable[[], Any], message: str) -> None:
 def test_pythons_if_in_a_body_is_refused_with_the_way_out() -> None:
     with pytest.raises(GraphError, match="Use cond or while_loop"):
         while_loop(lambda v: v.sum() > 0, lambda v: [v - 1 if v[0] > 2 else v - 2], [x])
+
+
+# A function as one operation
+
+
+def layered(x: Any, w: Any, b: Any) -> list[Any]:
+    hidden = (x @ w + b).tanh()
+    return [ops.layer_norm(hidden, b, w[0], ndim=1, eps=1e-5).sum(axis=0), hidden.exp().mean()]
+
+
+@pytest.mark.parametrize("make", [as_op, split_op])
+def test_a_function_as_one_operation_has_the_derivatives_of_its_body(make: Callable[..., Any]) -> None:
+    values = [random(4, 3), random(3, 5), random(5)]
+    function, _ = Function.build(layered, [Tensor(value) for value in values])
+    found = []
+    for run in (layered, lambda *leaves: make(function)(list(leaves))):
+        leaves = [Tensor(value, requires_grad=True) for value in values]
+        vector, scalar = run(*leaves)[:2]
+        loss = (vector * vector).sum() * scalar
+        first = grad(loss, leaves, create_graph=True)
+        only = grad(run(*leaves)[1] * 3.0, leaves)
+        second = grad(sum(((one * one).sum() for one in first), Tensor(0.0)), leaves)
+        found.append([one.detach().numpy() for one in (loss, *first, *only, *second)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_the_backward_part_computes_nothing_twice() -> None:
+    function, _ = Function.build(layered, [Tensor(random(*shape)) for shape in ((4, 3), (3, 5), (5,))])
+    split = Split(function)
+    assert [node.op.name for node in split.forward.plan([n.shape for n in split.inputs]).nodes].count("tanh") == 1
+    assert not {"tanh", "exp"} & {node.op.name for node in split.backward.graph.nodes}
+    assert any(node.op.name == "tanh" for node in split.kept)
