@@ -59,6 +59,11 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
         pattern="could not be broadcast",
         sentence="Two shapes do not fit together: print both just before the line that raised.",
     ),
+    "one_number": said(
+        "TypeError",
+        pattern="only 0-dimensional arrays|only length-1 arrays|only integer scalar arrays",
+        sentence="A whole array stands where one number is needed: think of inputs with more axes than you expect.",
+    ),
     "inner_sizes": said(
         "ValueError",
         pattern="matmul|mismatch in its core dimension|not aligned",

@@ -21,7 +21,7 @@ from autograder import frames, oracles
 from autograder.answerkey import AnswerKey
 from autograder.oracles import client, runtime, starting
 from autograder.oracles.server import Server
-from autograder.spec import Lab, Task, load_lab
+from autograder.spec import Lab, Task, lab_names, load_lab
 
 STAND_IN = "json"
 """A module that imports at once stands in for a framework where only the life of the process is looked at."""
@@ -382,7 +382,7 @@ def test_the_stamp_changes_with_the_sources(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lab05_tape"])
+@pytest.mark.parametrize("name", lab_names())
 @pytest.mark.parametrize("seed", [1, 2])
 def test_torch_tensorflow_and_arithmetic_agree(name: str, seed: int) -> None:
     lab = load_lab(name)
