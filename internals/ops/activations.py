@@ -7,7 +7,7 @@ from typing import Any
 
 from internals.ops.elementwise import abs, clip, exp, sigmoid, tanh, unary, where
 from internals.ops.reduce import wide
-from internals.ops.spec import Spec
+from internals.ops.spec import Spec, is_floating
 from internals.ops.table import row
 
 # Rational approximations of erf(x) / x for |x| <= 1/2, in x * x, and of erfc(x) exp(x * x) above, in x; highest power
@@ -57,7 +57,7 @@ def _erf(xp: Any, x: Any) -> Any:
     near = x * _ratio(size * size, _NEAR)
     far = xp.copysign(1 - xp.exp(-size * size) * _ratio(size, _FAR), x)
     result = xp.where(size <= 0.5, near, far)
-    return result if dtype is None or dtype.kind != "f" else result.astype(dtype, copy=False)
+    return result if dtype is None or not is_floating(dtype) else result.astype(dtype, copy=False)
 
 
 erf = unary(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.spec import Spec, broadcast_shapes, promote
+from internals.ops.spec import Spec, as_dtype, broadcast_shapes, is_floating, promote
 from internals.ops.table import Op, row
 
 
@@ -356,11 +356,8 @@ isnan = unary("isnan", "isnan", vjp=None, dtypes="compare", expr="{0} != {0}", d
 
 
 def _cast_infer(x: Spec, *, dtype: Any) -> Spec:
-    try:
-        result = Spec(x.shape, dtype)
-    except TypeError:
-        raise TypeError(f"cast: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.") from None
-    if result.dtype.kind not in "biuf" and result.dtype.name != "bfloat16":
+    result = Spec(x.shape, as_dtype("cast", dtype))
+    if result.dtype.kind not in "biu" and not is_floating(result.dtype):
         raise TypeError(f"cast: {result.dtype} is not supported; expected booleans, integers or floating numbers.")
     return result
 

@@ -10,7 +10,7 @@ import numpy as np
 from internals.ops.elementwise import ones_like
 from internals.ops.reduce import accumulator
 from internals.ops.shape import concat, flip, stack
-from internals.ops.spec import Spec, normalise_axis
+from internals.ops.spec import Spec, is_floating, normalise_axis
 from internals.ops.table import row
 
 
@@ -25,7 +25,7 @@ def _scan_infer(name: str) -> Callable[..., Spec]:
 def _scan(name: str) -> Callable[..., Any]:
     def kernel(xp: Any, x: Any, axis: int) -> Any:
         held = getattr(xp, name)(x, axis=axis, dtype=accumulator(x.dtype))
-        return held.astype(x.dtype, copy=False) if x.dtype.kind == "f" else held
+        return held.astype(x.dtype, copy=False) if is_floating(x.dtype) else held
 
     return kernel
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,11 +65,50 @@ def promote(values: Sequence[Any]) -> np.dtype:
         return (np.dtype(bool), np.dtype(np.int64), DEFAULT_FLOAT)[scalars]
     if rank < 0:
         raise TypeError("promote: none of the values has a dtype.")
-    return np.result_type(*[dtype for dtype, kind in zip(dtypes, kinds, strict=True) if kind == rank])
+    widest = [dtype for dtype, kind in zip(dtypes, kinds, strict=True) if kind == rank]
+    if len({dtype for dtype in widest if is_half(dtype)}) == 2:
+        widest.append(DEFAULT_FLOAT)  # neither of float16 and bfloat16 holds the other
+        widest = [dtype for dtype in widest if not is_half(dtype)]
+    return np.result_type(*widest)
 
 
 def kind_rank(dtype: np.dtype) -> int:
     return 0 if dtype.kind == "b" else 1 if dtype.kind in "iu" else 2
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether entries are floating numbers. NumPy's ``kind`` of bfloat16, which is not its own, is "V"."""
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Whether it is float16 or bfloat16."""
+    return dtype.itemsize == 2 and is_floating(dtype)
+
+
+def as_dtype(name: str, dtype: Any) -> np.dtype:
+    """`dtype` as NumPy has it, in this machine's byte order; `name` is who asks, for the error.
+
+    Raises
+    ------
+    TypeError
+        There is no such dtype.
+    ImportError
+        It is bfloat16, and ml_dtypes is not installed.
+    """
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        try:
+            importlib.import_module("ml_dtypes")  # with it, NumPy knows the name
+        except ImportError:
+            raise ImportError(
+                f"{name}: bfloat16 needs ml_dtypes, which is not installed. Install it with: pip install ml_dtypes"
+            ) from None
+    try:
+        if dtype is not None:  # NumPy takes None for float64
+            return np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        pass
+    raise TypeError(f"{name}: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.")
 
 
 def _scalar_rank(value: bool | int | float) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from internals.device import Array, SimArray, device_of
-from internals.ops.spec import DEFAULT_FLOAT, Spec, dtype_of, kind_rank, promote, shape_of
+from internals.ops.spec import DEFAULT_FLOAT, Spec, dtype_of, is_half, kind_rank, promote, shape_of
 
 Rule = Callable[..., Any]
 """``rule(cotangent, out, *inputs, **attrs)`` -> the cotangent of one input; a joint rule returns one for each."""
@@ -288,13 +288,25 @@ def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Arr
     for value in inputs:
         kind = type(value)
         if kind is np.ndarray or isinstance(value, np.generic):
+            if value.dtype.itemsize == 2:
+                op = for_dtype(op, value.dtype)
             return op.on_numpy(*inputs, **attrs)
         if not isinstance(value, bool | int | float):
+            op = for_dtype(op, value.dtype)
             place = device_of(value, op.name)
             with place.scope():
                 return op.kernel(place.xp, *inputs, **attrs)
     # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.
     return op.on_numpy(*inputs, **attrs).item()
+
+
+def for_dtype(op: Op, dtype: np.dtype) -> Op:
+    """The row in the form in which it runs on a dtype; see `internals.ops.half`."""
+    if not is_half(dtype):
+        return op
+    from internals.ops.half import half_form
+
+    return half_form(op)
 
 
 @contextmanager

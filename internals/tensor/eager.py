@@ -15,7 +15,7 @@ from internals.device import Array, DeviceError, SimArray, check_one_device, mov
 from internals.ops.operators import Operators
 from internals.ops.rules import promoted
 from internals.ops.spec import Spec
-from internals.ops.table import TABLE, Op, is_array, run_on_arrays, style
+from internals.ops.table import TABLE, Op, for_dtype, is_array, run_on_arrays, style
 from internals.tensor.node import Node, mode, next_order
 from internals.tensor.results import bundled, is_floating, kept_results, picked
 from internals.tensor.storage import storage_of
@@ -23,6 +23,9 @@ from internals.tensor.tensor import Tensor
 from internals.tensor.views import note_view
 
 _new = object.__new__
+
+SHORT = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+"""The dtypes whose kernels run on the arrays as they are. For the others inputs may be cast, or the row has a form."""
 
 
 def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tensor:
@@ -41,8 +44,11 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
         else:
             short = short and type(value) is float
             arrays.append(value)
-    if not (short and dtype is not None and dtype.kind == "f"):
+    if not (short and dtype in SHORT):
         inputs, arrays = _prepared(op, inputs)
+        for array in arrays:
+            if hasattr(array, "dtype"):
+                op = for_dtype(op, array.dtype)
     if op.strict:
         op.infer_from(inputs, attrs)
     try:
@@ -108,13 +114,13 @@ def binary(op: Op, x: Any, y: Any) -> Tensor:
         a, left = x.data, x.node
         if type(y) is Tensor:
             b, right = y.data, y.node
-            short = type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.dtype.kind == "f"
+            short = type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.dtype in SHORT
         else:
             b = y
-            short = type(y) in _NUMBERS and type(a) is np.ndarray and a.dtype.kind == "f"
+            short = type(y) in _NUMBERS and type(a) is np.ndarray and a.dtype in SHORT
     elif type(x) in _NUMBERS:
         a, b, right = x, y.data, y.node
-        short = type(b) is np.ndarray and b.dtype.kind == "f"
+        short = type(b) is np.ndarray and b.dtype in SHORT
     if not short:
         return op(as_operand(x, op.name), as_operand(y, op.name))
     try:

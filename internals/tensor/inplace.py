@@ -121,7 +121,7 @@ def _written_at_once(op: Op, array: Array, others: tuple[Any, ...], attrs: dict[
     other = others[0]
     operand = other.data if type(other) is eager.Tensor else other
     same = operand.dtype == array.dtype if type(other) is eager.Tensor else type(other) is float
-    if type(array) is not np.ndarray or array.dtype.kind != "f" or not same or isinstance(operand, SimArray):
+    if type(array) is not np.ndarray or array.dtype not in eager.SHORT or not same or isinstance(operand, SimArray):
         return False
     if op is ops.index_put:
         op.infer_from((array, operand), attrs)

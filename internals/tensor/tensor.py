@@ -10,7 +10,7 @@ import numpy as np
 from internals import ops
 from internals.device import Array, Device, DeviceError, device, device_of, move
 from internals.ops.operators import Operators
-from internals.ops.spec import DEFAULT_FLOAT, Spec
+from internals.ops.spec import DEFAULT_FLOAT, Spec, as_dtype, is_floating
 from internals.ops.table import is_array
 from internals.tensor import eager
 from internals.tensor.hooks import Hook, HookFunction, register
@@ -52,7 +52,7 @@ class Tensor(Stored, Operators):
     ) -> None:
         if isinstance(data, Tensor):
             data = data.data
-        dtype = None if dtype is None else _dtype_called("Tensor", dtype)
+        dtype = None if dtype is None else as_dtype("Tensor", dtype)
         if is_array(data):
             array = data.copy() if dtype is None else data.astype(dtype)
             array = np.asarray(array) if isinstance(array, np.generic) else array
@@ -62,7 +62,7 @@ class Tensor(Stored, Operators):
             array = array.astype(array.dtype.newbyteorder("="))
         if device is not None:
             array = move(array, device)
-        if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        if array.dtype.kind not in "biu" and not is_floating(array.dtype):
             raise TypeError(
                 f"Tensor: dtype {array.dtype} is not supported; expected booleans, integers or floating numbers."
             )
@@ -237,7 +237,7 @@ class Tensor(Stored, Operators):
         if named or isinstance(target, Device):
             there = device(target)
             return self if there is self.device else eager.transfer(self, device=there.name, source=self.device.name)
-        dtype = _dtype_called("to", target)
+        dtype = as_dtype("to", target)
         return self if self.dtype == dtype else ops.cast(self, dtype=dtype)
 
     def cpu(self) -> Tensor:
@@ -411,15 +411,6 @@ def _rebuilt(array: np.ndarray, name: str, requires_grad: bool, grad: Tensor | N
     if grad is not None:
         tensor.grad = Tensor(grad)
     return tensor
-
-
-def _dtype_called(name: str, dtype: Any) -> np.dtype:
-    try:
-        if dtype is not None:  # NumPy takes None for float64
-            return np.dtype(dtype).newbyteorder("=")
-    except TypeError:
-        pass
-    raise TypeError(f"{name}: {dtype!r} is not a dtype; expected one such as 'float32' or numpy.int64.")
 
 
 def _array_of(data: Any, dtype: Any) -> np.ndarray:
