@@ -209,7 +209,7 @@ class TransformerBlock(Module):
         self.self_attn = MultiheadAttention(d_model, num_heads, dropout=dropout, bias=bias, rng=rng)
         self.linear1 = Linear(d_model, d_ff, bias=bias, rng=rng)
         self.linear2 = Linear(d_ff, d_model, bias=bias, rng=rng)
-        self.norm1, self.norm2 = LayerNorm(d_model, eps=eps), LayerNorm(d_model, eps=eps)
+        self.norm1, self.norm2 = (LayerNorm(d_model, eps=eps, bias=bias) for _ in range(2))
         self.dropout = Dropout(dropout, rng=rng)
 
     def forward(

@@ -85,11 +85,11 @@ class BatchNorm2d(_BatchNorm):
 class LayerNorm(Module):
     """Normalise each example over its last axes, of sizes `shape`; weight and bias have that shape (Ba et al. 2016)."""
 
-    def __init__(self, shape: int | Sequence[int], *, eps: float = 1e-5) -> None:
+    def __init__(self, shape: int | Sequence[int], *, eps: float = 1e-5, bias: bool = True) -> None:
         self.shape, self.eps = (shape,) if isinstance(shape, int) else tuple(shape), eps
         if not self.shape or not all(isinstance(size, int) and size > 0 for size in self.shape):
             raise ValueError(f"LayerNorm: shape must be positive integers, got {shape!r}.")
-        self.weight, self.bias = _constant(self.shape, 1), _constant(self.shape, 0)
+        self.weight, self.bias = _constant(self.shape, 1), _constant(self.shape, 0) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[-len(self.shape) :] != self.shape:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bad_sequences import SEQUENCES_WRONG
 
 from internals import DeviceError, Tensor, ops
 from internals.ops import TABLE
@@ -30,6 +31,7 @@ ORDER = ["argsort", "sort", "topk"]
 MATRIX = ["inverse", "det", "slogdet", "cholesky", "eigh"]
 
 WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
+    *SEQUENCES_WRONG,
     *[(name, lambda op=TABLE[name]: op(of(2, 3), of(4)), ValueError,
         r"\(2, 3\) and \(4,\).*3 and 4") for name in BROADCAST],
     *[(name, lambda op=TABLE[name]: op(of(2), of(2, where="sim")), DeviceError, "cpu and sim:0") for name in BROADCAST],
@@ -191,6 +193,9 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("unpool2d", lambda: ops.unpool2d(of(1, 1, 2, 2), ids(0), window=2, size=4), ValueError, r"\(1,\); .*\(1, 1, 2,"),
     ("avg_unpool2d", lambda: ops.avg_unpool2d(of(1, 1, 3, 3), window=2, size=4), ValueError,
         r"\(1, 1, 3, 3\).*\(4, 4\); that is \(2, 2\)"),
+    ("avg_pool2d", lambda: ops.avg_pool2d(of(1, 1, 3, 3), window=2, count_include_pad=2), TypeError, "got 2"),
+    ("pad_same", lambda: ops.pad_same(of(3), window=2), ValueError, r"\(3,\); expected \(batch"),
+    ("pad_same", lambda: ops.pad_same(of(1, 1, 3), window=0), ValueError, "window must be 1 or more"),
     ("adaptive_avg_pool2d", lambda: ops.adaptive_avg_pool2d(of(1, 1, 2, 2), size=0), ValueError, "size .*0"),
     ("adaptive_avg_pool2d", lambda: ops.adaptive_avg_pool2d(of(1, 1, 0, 2), size=1), ValueError, r"\(1, 1, 0, 2\)"),
     ("adaptive_avg_unpool2d", lambda: ops.adaptive_avg_unpool2d(of(2, 2), size=1), ValueError, r"\(2, 2\)"),
