@@ -15,6 +15,7 @@ import numpy as np
 from internals.device import Array, cpu
 from internals.graph.graph import ASSIGN, PLACEHOLDER, READ, Graph
 from internals.graph.node import GraphError, Node, spec_text
+from internals.graph.passes import rewrite
 from internals.graph.plan import Kernel, Plan, needed
 from internals.graph.specialise import specialise
 from internals.ops.table import is_array
@@ -27,6 +28,9 @@ class Session:
     Parameters
     ----------
     graph : Graph
+    passes : sequence of str
+        How to rewrite what is to run; see `internals.graph.passes`. None at all: results are those of eager code to the
+        bit.
 
     Examples
     --------
@@ -35,8 +39,8 @@ class Session:
     ...     loss_value, _ = session.run([loss, train], {x: batch, y: labels})
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, *, passes: Sequence[str] = ("fold", "simplify", "share")) -> None:
+        self.graph, self.passes = graph, tuple(passes)
         self.values: dict[str, Array] = {}
         self._plans: dict[Any, Plan] = {}
         self._lock = threading.RLock()
@@ -122,10 +126,11 @@ class Session:
                     f"session.run(..., {{{node.name}: value}})."
                 )
         shapes = {node: value.shape for node, value in feeds.items() if node in set(nodes)}
-        _, there = specialise(nodes, shapes)
+        graph, there = specialise(nodes, shapes)
+        changed = rewrite(graph.nodes, [there[node] for node in fetches], self.passes).there
         return Plan(
-            [there.get(node) for node in feeds],
-            [there[node] for node in fetches],
+            [changed.get(there[node]) if node in there else None for node in feeds],
+            [changed[there[node]] for node in fetches],
             stateful={ASSIGN: self._assign, READ: self._read},
         )
 
