@@ -88,9 +88,9 @@ def _simpler(node: Node, name: str, first: Any, second: Any) -> Iterator[Any]:
         yield second
     if name in ("reshape", "broadcast_to", "cast", "clone"):
         yield first
-    if isinstance(first, Node) and first.op is node.op:
-        if name in ("neg", "reshape") or (name == "transpose" and _undoes(first, node)):
-            yield first.inputs[0]
+    twice = isinstance(first, Node) and first.op is node.op
+    if twice and (name in ("neg", "reshape") or (name == "transpose" and _undoes(first, node))):
+        yield first.inputs[0]
 
 
 PASSES: dict[str, Callable[[], Rule]] = {
