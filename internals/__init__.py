@@ -3,6 +3,9 @@
 Importing it costs nothing but NumPy.
 """
 
+from importlib import import_module
+from typing import Any
+
 from internals import autodiff, memory, nn, ops, optim
 from internals.autodiff import grad
 from internals.device import DeviceError, cuda_is_available, device
@@ -44,3 +47,10 @@ __all__ = [
     "uniform",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Rooms that are imported when they are first asked for."""
+    if name in ("data", "front"):
+        return import_module(f"internals.{name}")
+    raise AttributeError(f"module 'internals' has no attribute {name!r}")
