@@ -31,7 +31,7 @@ class _Stretch:
     ) -> None:
         self.function, self.inputs, self.kwargs, self.seeds = function, inputs, kwargs, seeds
         self.versions = [_version(one) for one in tree.leaves(inputs)]
-        self.entries: list[weakref.ref[Any]] = []
+        self.entries: list[list[weakref.ref[Any]]] = []  # for each operation those that wait for what it saved
 
     def run_again(self) -> None:
         """Give every entry back what it saved."""
@@ -49,26 +49,28 @@ class _Stretch:
                 f"checkpoint: {name} recorded {len(self.entries)} operations the first time and {len(doubles)} the "
                 "second. It must do the same each time: draw seeds with ops.draw_seed, and read nothing that changes."
             )
-        for ref, double in zip(self.entries, doubles, strict=True):
-            entry = ref()
-            if entry is None:
-                continue
-            if (entry.op, entry.shape, entry.dtype) != (double.op, double.shape, double.dtype):
-                raise CheckpointError(
-                    f"checkpoint: {name} recorded {entry.op.name} of shape {entry.shape} the first time and "
-                    f"{double.op.name} of shape {double.shape} the second. It must do the same each time."
-                )
-            if _waiting.get(entry) is not self:
-                continue
-            del _waiting[entry]
-            inner = _waiting.pop(double, None)
-            if inner is not None:  # of a checkpoint inside this one: the entry waits for that
-                inner.entries = [ref if other() is double else other for other in inner.entries]
-                _waiting[entry] = inner
-                continue
-            entry.saved, entry.out, entry.attrs = double.saved, double.out, double.attrs
-            if type(entry) is Node:
-                entry.guards = double.guards
+        for refs, double in zip(self.entries, doubles, strict=True):
+            for entry in [entry for ref in refs if (entry := ref()) is not None]:
+                self._give(entry, double, name)
+
+    def _give(self, entry: Any, double: Any, name: str) -> None:
+        """Let an entry take over what its double saved."""
+        if (entry.op, entry.shape, entry.dtype) != (double.op, double.shape, double.dtype):
+            raise CheckpointError(
+                f"checkpoint: {name} recorded {entry.op.name} of shape {entry.shape} the first time and "
+                f"{double.op.name} of shape {double.shape} the second. It must do the same each time."
+            )
+        if _waiting.get(entry) is not self:
+            return
+        inner = _waiting.get(double)
+        if inner is not None:  # of a checkpoint inside this one: the entry waits for that, as its double does
+            _waiting[entry] = inner
+            next(refs for refs in inner.entries if refs[0]() is double).append(weakref.ref(entry))
+            return
+        del _waiting[entry]
+        entry.saved, entry.out, entry.attrs = double.saved, double.out, double.attrs
+        if type(entry) is Node:
+            entry.guards = double.guards
 
 
 _waiting: weakref.WeakKeyDictionary[Any, _Stretch] = weakref.WeakKeyDictionary()
@@ -108,7 +110,7 @@ def checkpoint(function: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any
         out = function(*inputs, **kwargs)
     stretch = _Stretch(function, inputs, kwargs, seeds)
     for entry in _entries_since(first, out):
-        stretch.entries.append(weakref.ref(entry))
+        stretch.entries.append([weakref.ref(entry)])
         kept = entry.saved is not None and any(map(is_tensor, entry.saved))
         if kept or entry.out is not None or entry in _waiting:
             _forget(entry)

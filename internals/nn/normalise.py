@@ -156,7 +156,7 @@ class Dropout(Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
-        return ops.dropout(x, p=self.p, seed=int(self.rng.integers(2**63)))
+        return ops.dropout(x, p=self.p, seed=ops.draw_seed(self.rng))
 
     def extra_repr(self) -> str:
         return f"{self.p}"
