@@ -292,8 +292,8 @@ def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Arr
                 op = for_dtype(op, value.dtype)
             return op.on_numpy(*inputs, **attrs)
         if not isinstance(value, bool | int | float):
-            op = for_dtype(op, value.dtype)
             place = device_of(value, op.name)
+            op = for_dtype(op, value.dtype)
             with place.scope():
                 return op.kernel(place.xp, *inputs, **attrs)
     # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.
