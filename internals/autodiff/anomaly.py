@@ -35,7 +35,8 @@ class AnomalyError(RuntimeError):
     def __init__(self, message: str, op: str, place: traceback.FrameSummary | None) -> None:
         super().__init__(message)
         self.op = op
-        self.filename, self.line = (place.filename, place.lineno) if place else (None, None)
+        self.filename: str | None = place.filename if place else None
+        self.line: int | None = place.lineno if place else None
 
 
 _calls: weakref.WeakKeyDictionary[Node, traceback.StackSummary] = weakref.WeakKeyDictionary()
@@ -71,7 +72,7 @@ def detect_anomaly(*, forward: bool = False, infinities: bool = False) -> Iterat
             if type(result.node) is Node and result.node not in _calls:
                 _calls[result.node] = stack
                 for edge in result.node.inputs if op.results else ():
-                    if edge is not None:
+                    if type(edge) is Node:
                         _calls[edge] = stack
         if forward:
             found = next((name for result in results if (name := _odd(result, infinities))), None)

@@ -85,6 +85,7 @@ def _elementwise(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch
 
 
 @batches("clip", "cast", "transfer", "one_hot", "tril", "triu", "diagonal", "diag_embed")
+@batches("inverse", "det", "slogdet", "cholesky", "qr", "eigh", "svd")
 def _as_it_is(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
     """Rows that look at single entries, or at the last axes only."""
     return apply(op, values, attrs)
@@ -96,7 +97,7 @@ def _dropout(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: An
     if batch.randomness == "different":
         return op(x, **attrs)
     mask = op(TABLE["ones_like"](x[0]), **attrs)
-    return TABLE["where"](mask != 0, x * mask, 0)
+    return TABLE["where"](mask != 0, x, 0) * mask
 
 
 # Along axes
@@ -126,6 +127,9 @@ def _reduction(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: 
     "repeat",
     "flip",
     "roll",
+    "sort",
+    "argsort",
+    "topk",
 )
 def _along(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
     """Rows of one input that work along one or several axes and keep their number."""
@@ -218,10 +222,10 @@ def _index_put(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: 
     return op(x, _aligned(value, ndim) if batched[1] else value, key=key)
 
 
-@batches("gather", "scatter_add")
+@batches("gather", "scatter_add", "scatter")
 def _gather(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
-    x, index = _all_batched(values, batched, batch.size)
-    return op(x, index, **{**attrs, "axis": normalise_axis(op.name, attrs["axis"], len(x.shape) - 1) + 1})
+    whole = _all_batched(values, batched, batch.size)
+    return op(*whole, **{**attrs, "axis": normalise_axis(op.name, attrs["axis"], len(whole[0].shape) - 1) + 1})
 
 
 @batches("take")
@@ -258,6 +262,38 @@ def _matmul(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any
     ndim = max(left, right, 2)
     product = (_aligned(x, ndim) if batched[0] else x) @ (_aligned(y, ndim) if batched[1] else y)
     return reshape(product, shape=(batch.size, *spec.shape))
+
+
+@batches("linear")
+def _linear(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
+    x, weight, bias = values
+    if not batched[1] and not batched[2]:
+        return op(x, weight, bias)
+    product = _matmul(TABLE["matmul"], [x, weight], batched[:2], {}, spec, batch) if any(batched[:2]) else x @ weight
+    return product + (_aligned(bias, len(spec.shape)) if batched[2] else bias)
+
+
+@batches("solve", "triangular_solve")
+def _solved(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
+    a, b = _all_batched(values, batched, batch.size)
+    vector, ndim = len(b.shape) == 2, len(spec.shape)
+    if vector:
+        b, ndim = expand_dims(b, axis=-1), ndim + 1
+    found = op(_aligned(a, ndim), _aligned(b, ndim), **attrs)
+    return found[..., 0] if vector else found
+
+
+@batches("scaled_dot_product")
+def _attended(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
+    *qkv, mask = values
+    number = not batched[3] and not getattr(mask, "shape", ())
+    whole = _all_batched(qkv, batched[:3], batch.size)
+    if not number:
+        mask = mask if batched[3] else front(mask, batch.size)
+        if len(mask.shape) == 1:  # a number for each example
+            scores = (*whole[0].shape[:-1], whole[1].shape[-2])
+            mask = broadcast_to(_aligned(mask, len(scores) - 1), shape=scores)
+    return op(*whole, mask, **attrs)
 
 
 @batches("outer")
@@ -330,12 +366,14 @@ def _weight_of(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: 
 # Losses: not reduced, then reduced for each example
 
 
-@batches("mse", "binary_cross_entropy", "l1", "huber")
+@batches("mse", "binary_cross_entropy", "l1", "huber", "kl_div")
 def _loss(op: Op, values: Any, batched: Any, attrs: Any, spec: Any, batch: Any) -> Any:
     losses = op(*_all_batched(values, batched, batch.size), **{**attrs, "reduction": "none"})
     if attrs["reduction"] == "none":
         return losses
     flat = reshape(losses, shape=(batch.size, math.prod(losses.shape[1:])))
+    if attrs["reduction"] == "batchmean":
+        return TABLE["sum"](flat, axis=1) / losses.shape[1] if losses.shape[1:] and losses.shape[1] else None
     return TABLE[attrs["reduction"]](flat, axis=1)
 
 

@@ -113,7 +113,7 @@ class Lifted(Operators):
         parts = key if isinstance(key, tuple) else (key,)
         at = [i for i, part in enumerate(parts) if isinstance(part, Lifted)]
         if not at:
-            return TABLE["getitem"](self, key=plain_key(key, self))
+            return TABLE["getitem"](self, key=plain_key(key, self))  # type: ignore[arg-type]  # asked for its device
         if len(at) > 1 or any(part != slice(None) for part in parts[: at[0]]):
             raise TypeError(
                 "x[key]: an index that differs from example to example may only stand behind full slices. Use ops.take "

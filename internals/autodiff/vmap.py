@@ -69,7 +69,7 @@ class Batched(Lifted):
             "Use ops.where for a choice, ops.take or ops.gather for an index."
         )
 
-    __bool__ = __float__ = __int__ = __index__ = item = _one_per_example  # type: ignore[assignment]
+    __bool__ = __float__ = __int__ = __index__ = item = _one_per_example
 
     def __repr__(self) -> str:
         return f"Batched({self.value!r}, examples={self.batch.size})"
@@ -163,4 +163,4 @@ def _lowered(out: Any, axis: Any, batch: Batch) -> Any:
     if axis is None or isinstance(axis, bool) or not isinstance(axis, int):
         raise ValueError(f"vmap: out_axes must be an integer for a result that differs between examples, got {axis!r}.")
     axis = normalise_axis("vmap", axis, len(value.shape))
-    return moveaxis(value, 0, axis) if axis else TABLE["clone"](value) if value is out else value
+    return moveaxis(value, 0, axis) if axis else value
