@@ -1,11 +1,19 @@
 """The op table. ``TABLE[name]`` is a row; each row is also a function of this package."""
 
-from internals.ops.activations import elu, erf, gelu, gelu_tanh, leaky_relu, silu, softsign
+from internals.ops.activations import elu, erf, gelu, gelu_slope, gelu_tanh, leaky_relu, silu, softsign
 from internals.ops.arrange import diag_embed, diagonal, pad, repeat, roll, tile, tril, triu
 from internals.ops.attention import attention, scaled_dot_product
 from internals.ops.classification import cross_entropy, nll, soft_cross_entropy, weighted_cross_entropy
 from internals.ops.contract import einsum, outer, tensordot
-from internals.ops.conv import conv1d, conv1d_weight, conv2d, conv2d_weight, conv_transpose1d, conv_transpose2d
+from internals.ops.conv import (
+    conv1d,
+    conv1d_weight,
+    conv2d,
+    conv2d_weight,
+    conv_transpose1d,
+    conv_transpose2d,
+    pad_same,
+)
 from internals.ops.ctc import ctc
 from internals.ops.decompose import cholesky, eigh, lstsq, qr, svd
 from internals.ops.dropout import dropout

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from internals.ops.arrange import pad
 from internals.ops.reduce import wide
 from internals.ops.spec import Spec
 from internals.ops.table import Op, row
@@ -330,3 +331,27 @@ def convolutions(n: int) -> tuple[Op, Op, Op]:
 
 conv1d, conv_transpose1d, conv1d_weight = convolutions(1)
 conv2d, conv_transpose2d, conv2d_weight = convolutions(2)
+
+
+def pad_same(x: Any, window: Sizes, *, stride: Sizes = 1, dilation: Sizes = 1, value: float = 0) -> Any:
+    """A border with which a window that moves by `stride` takes size / stride positions, rounded up.
+
+    An odd one goes behind: TensorFlow's padding 'SAME', and for stride 1 PyTorch's padding='same'. The result goes into
+    a convolution or a pool without padding; for a maximum the value is -inf.
+
+    Parameters
+    ----------
+    x : (batch, channels, ...), of one spatial axis or more
+    """
+    n = x.ndim - 2
+    if n < 1:
+        raise ValueError(f"pad_same: x has shape {tuple(x.shape)}; expected (batch, channels, ...).")
+    each = zip(
+        x.shape[2:],
+        sizes("pad_same", "window", window, n, 1),
+        sizes("pad_same", "stride", stride, n, 1),
+        sizes("pad_same", "dilation", dilation, n, 1),
+        strict=True,
+    )
+    short = [max(((size + s - 1) // s - 1) * s + d * (k - 1) + 1 - size, 0) for size, k, s, d in each]
+    return pad(x, width=((0, 0), (0, 0), *[(total // 2, total - total // 2) for total in short]), value=value)

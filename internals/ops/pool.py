@@ -9,7 +9,7 @@ import numpy as np
 
 from internals.ops.conv import Sizes, batch_first, batch_last, inside, per_axis, places, positions, sizes
 from internals.ops.reduce import wide
-from internals.ops.spec import Spec
+from internals.ops.spec import Spec, is_floating
 from internals.ops.table import row
 
 Window = dict[str, Any]
@@ -85,7 +85,7 @@ def _scattered(
 
 def _lowest(dtype: np.dtype) -> float:
     """What padding is to a maximum."""
-    return float("-inf") if dtype.kind == "f" else np.iinfo(dtype).min
+    return float("-inf") if is_floating(dtype) else np.iinfo(dtype).min
 
 
 def _max_pool(xp: Any, x: Any, window: Sizes, stride: Sizes | None, padding: Sizes) -> Any:
@@ -151,9 +151,29 @@ def _unpool_infer(
     return spec
 
 
-def _avg_unpool_infer(
-    g: Spec, *, size: Sequence[int], window: Sizes, stride: Sizes | None = None, padding: Sizes = 0
+def _flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: count_include_pad must be True or False, got {value!r}.")
+
+
+def _avg_pool_infer(
+    x: Spec, *, window: Sizes, stride: Sizes | None = None, padding: Sizes = 0, count_include_pad: bool = True
 ) -> Spec:
+    _four("avg_pool2d", "x", x)
+    _flag("avg_pool2d", count_include_pad)
+    return Spec((*x.shape[:2], *_pooled("avg_pool2d", x.shape[2:], window, stride, padding)), x.dtype)
+
+
+def _avg_unpool_infer(
+    g: Spec,
+    *,
+    size: Sequence[int],
+    window: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    count_include_pad: bool = True,
+) -> Spec:
+    _flag("avg_unpool2d", count_include_pad)
     return _fits("avg_unpool2d", g, size, window, stride, padding)
 
 
@@ -203,20 +223,48 @@ unpool2d = row(
 )
 
 
-def _area(window: Sizes) -> int:
-    return int(np.prod(per_axis(window, 2)))
+def _counts(
+    xp: Any,
+    dtype: Any,
+    size: Sequence[int],
+    window: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    count_include_pad: bool,
+) -> Any:
+    """How many entries each mean is over: the window's, or of them those that are not padding."""
+    k, p = per_axis(window, 2), per_axis(padding, 2)
+    if count_include_pad or not any(p):
+        return k[0] * k[1]
+    s = k if stride is None else per_axis(stride, 2)
+    met = [
+        [min(i * s[axis] - p[axis] + k[axis], size[axis]) - max(i * s[axis] - p[axis], 0) for i in range(n)]
+        for axis, n in enumerate(positions(size, k, s, p, 1))
+    ]
+    rows, columns = (xp.asarray(each, dtype=dtype) for each in met)
+    return rows[:, None] * columns
 
 
-def _avg_pool(xp: Any, x: Any, window: Sizes, stride: Sizes | None, padding: Sizes) -> Any:
+def _avg_pool(xp: Any, x: Any, window: Sizes, stride: Sizes | None, padding: Sizes, count_include_pad: bool) -> Any:
     first, *others = _met(xp, wide(x), window, stride, padding, 0)
     total = first.copy()
     for other in others:
         total += other
-    return batch_first(xp, total / _area(window)).astype(x.dtype, copy=False)
+    counts = _counts(xp, total.dtype, x.shape[2:], window, stride, padding, count_include_pad)
+    return (batch_first(xp, total) / counts).astype(x.dtype, copy=False)
 
 
-def _avg_unpool(xp: Any, g: Any, size: Sequence[int], window: Sizes, stride: Sizes | None, padding: Sizes) -> Any:
-    part = wide(g) / _area(window)
+def _avg_unpool(
+    xp: Any,
+    g: Any,
+    size: Sequence[int],
+    window: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    count_include_pad: bool,
+) -> Any:
+    part = wide(g)
+    part = part / _counts(xp, part.dtype, per_axis(size, 2), window, stride, padding, count_include_pad)
     return _scattered(xp, part, size, window, stride, padding, lambda place, g: g).astype(g.dtype, copy=False)
 
 
@@ -225,11 +273,11 @@ avg_pool2d = row(
     _avg_pool,
     vjp=lambda g, out, x, **where: avg_unpool2d(g, size=tuple(x.shape[2:]), **where),
     jvp="linear",
-    infer=_pool_infer("avg_pool2d"),
+    infer=_avg_pool_infer,
     strict=True,
     dtypes="float",
     doc="The mean of the entries under a window that moves by `stride` (its own size unless given). Zeros of the "
-    "padding count, as in PyTorch; TensorFlow's 'SAME' leaves them out.",
+    "padding count unless count_include_pad is False, as in PyTorch; TensorFlow's 'SAME' leaves them out.",
 )
 
 avg_unpool2d = row(

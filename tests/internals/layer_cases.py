@@ -48,16 +48,27 @@ def tf_unpool(f: Any, g: Any, index: Any, size: Any, **where: Any) -> Any:
     return f.convert_to_tensor(tape.gradient(picked, zeros, g))
 
 
-def torch_avg_unpool(t: Any, g: Any, size: Any, window: Any, stride: Any, padding: Any) -> Any:
+def torch_avg(t: Any, x: Any, window: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
+    return t.nn.functional.avg_pool2d(x, window, stride, padding, count_include_pad=count_include_pad)
+
+
+def tf_avg(f: Any, x: Any, window: Any, stride: Any, padding: Any, count_include_pad: bool) -> Any:
+    """What is no padding counted by pooling ones."""
+    pool = tf_pool("AVG", 0)
+    out = pool(f, x, window, stride, padding)
+    return out if count_include_pad else out / pool(f, f.ones_like(x), window, stride, padding)
+
+
+def torch_avg_unpool(t: Any, g: Any, size: Any, **where: Any) -> Any:
     zeros = t.zeros((*g.shape[:2], *size), dtype=g.dtype)
-    return t.func.vjp(lambda x: t.nn.functional.avg_pool2d(x, window, stride, padding), zeros)[1](g)[0]
+    return t.func.vjp(lambda x: torch_avg(t, x, **where), zeros)[1](g)[0]
 
 
-def tf_avg_unpool(f: Any, g: Any, size: Any, window: Any, stride: Any, padding: Any) -> Any:
+def tf_avg_unpool(f: Any, g: Any, size: Any, **where: Any) -> Any:
     zeros = f.zeros((*g.shape[:2], *size), g.dtype)
     with f.GradientTape() as tape:
         tape.watch(zeros)
-        pooled = tf_pool("AVG", 0)(f, zeros, window, stride, padding)
+        pooled = tf_avg(f, zeros, **where)
     return tape.gradient(pooled, zeros, g)
 
 
@@ -155,9 +166,12 @@ LAYER_CASES = [
          (lambda rng, shape: rng.standard_normal(shape), below(1))),
     Case("unpool2d", torch_unpool, tf_unpool, [((s[0], s[0]), attrs) for s, attrs in UNPOOL[2:]],
          (lambda rng, shape: rng.standard_normal(shape), below(4))),
-    Case("avg_pool2d", lambda t, x, window, stride, padding: t.nn.functional.avg_pool2d(x, window, stride, padding),
-         tf_pool("AVG", 0), POOL, also=("float16",)),
+    Case("avg_pool2d", torch_avg, tf_avg, POOL, also=("float16",)),
+    Case("avg_pool2d", torch_avg, tf_avg, [on((1, 2, 4, 5), window=3, stride=2, padding=1, count_include_pad=False),
+         on((2, 1, 4, 3), window=(2, 3), stride=1, padding=(1, 1), count_include_pad=False)]),
     Case("avg_unpool2d", torch_avg_unpool, tf_avg_unpool, UNPOOL),
+    Case("avg_unpool2d", torch_avg_unpool, tf_avg_unpool,
+         [on((2, 1, 2, 3), window=3, stride=2, padding=1, size=(4, 5), count_include_pad=False)]),
     Case("adaptive_avg_pool2d", lambda t, x, size: t.nn.functional.adaptive_avg_pool2d(x, size), tf_adaptive,
          [on((1, 1, 1, 1), size=1), on((0, 2, 4, 4), size=2), on((2, 3, 5, 4), size=(3, 2))]),
     Case("adaptive_avg_unpool2d", torch_adaptive_unpool, tf_adaptive_unpool,
