@@ -129,7 +129,8 @@ def _pulled(node: Node, cotangent: Any, edges: list[Node | None]) -> Sequence[An
     if isinstance(cotangent, Parts):
         cotangent = _filled(cotangent, node) if node.op.fills else cotangent.pieces
         out = node.op.bundle([node.graph.add(RESULT, (node,), {"index": i}) for i in range(len(node.dtype))])
-    with node.graph.scope(f"gradient/{node.name.rpartition('/')[2]}"):
+    # Beside the forward node, on its device: what the rule reads is there.
+    with node.graph.scope(f"gradient/{node.name.rpartition('/')[2]}"), node.graph.device(node.device):
         return pull(node.op, cotangent, out, node.inputs, node.attrs, edges)
 
 

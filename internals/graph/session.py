@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import Array, cpu
+from internals.device import Array, Device, cpu, device_of, move
+from internals.device import device as device_called
+from internals.graph.executor import Executor, Timeline
 from internals.graph.graph import ASSIGN, PLACEHOLDER, READ, Graph
 from internals.graph.node import GraphError, Node, spec_text
 from internals.graph.passes import rewrite
@@ -31,6 +33,10 @@ class Session:
     passes : sequence of str
         How to rewrite what is to run; see `internals.graph.passes`. None at all: results are those of eager code to the
         bit.
+    threads : int
+        How many steps may run at once. Values do not depend on it.
+    device : str or Device
+        Where nodes run that were not asked to run elsewhere, by `Graph.device`.
 
     Examples
     --------
@@ -39,8 +45,16 @@ class Session:
     ...     loss_value, _ = session.run([loss, train], {x: batch, y: labels})
     """
 
-    def __init__(self, graph: Graph, *, passes: Sequence[str] = ("fold", "simplify", "share")) -> None:
-        self.graph, self.passes = graph, tuple(passes)
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        passes: Sequence[str] = ("fold", "simplify", "share"),
+        threads: int = 1,
+        device: str | Device = cpu,
+    ) -> None:
+        self.graph, self.passes, self.device = graph, tuple(passes), device_called(device)
+        self.executor = Executor(threads)
         self.values: dict[str, Array] = {}
         self._plans: dict[Any, Plan] = {}
         self._lock = threading.RLock()
@@ -71,9 +85,9 @@ class Session:
         """Give every variable its initial value."""
         self._check_open()
         for node in self.graph.variables:
-            self.values[node.name] = node.attrs["initial"].copy()
+            self.values[node.name] = move(node.attrs["initial"], node.device or self.device).copy()
 
-    def run(self, fetches: Any, feeds: Mapping[Node, Any] | None = None) -> Any:
+    def run(self, fetches: Any, feeds: Mapping[Node, Any] | None = None, *, timeline: Timeline | None = None) -> Any:
         """Compute nodes.
 
         Parameters
@@ -81,6 +95,8 @@ class Session:
         fetches : Node, or a list or tuple of them
         feeds : mapping of Node to array-like
             A value for each placeholder that is needed; any other node may be fed too, and is not computed then.
+        timeline : Timeline, optional
+            Is told what ran when.
 
         Returns
         -------
@@ -96,7 +112,8 @@ class Session:
         self._check_open()
         wanted = list(fetches) if isinstance(fetches, list | tuple) else [fetches]
         given = {node: self._fed(node, value) for node, value in (feeds or {}).items()}
-        answers = self.plan(wanted, given).run(list(given.values()), self.values)
+        found = self.executor.run(self.plan(wanted, given), list(given.values()), self.values, timeline)
+        answers = [one if one is None else _on_host(one) for one in found]
         return answers if isinstance(fetches, list | tuple) else answers[0]
 
     def plan(self, fetches: Sequence[Node], feeds: Mapping[Node, Array]) -> Plan:
@@ -131,6 +148,7 @@ class Session:
         return Plan(
             [changed.get(there[node]) if node in there else None for node in feeds],
             [changed[there[node]] for node in fetches],
+            place=self.device,
             stateful={ASSIGN: self._assign, READ: self._read},
         )
 
@@ -171,8 +189,12 @@ class Session:
                 f"session: {node.name} (made at {node.where}) takes {spec_text(node.shape, node.dtype)}, and was fed "
                 f"an array of shape {array.shape}."
             )
-        return cpu.from_host(array)
+        return array
 
     def _check_open(self) -> None:
         if self._closed:
             raise GraphError("session: it is closed, and its variables are gone. Make another.")
+
+
+def _on_host(array: Array) -> Any:
+    return array if isinstance(array, np.ndarray | np.generic) else device_of(array).to_host(array)
