@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from internals.ops.elementwise import abs, clip, exp, sigmoid, tanh, unary, where
 from internals.ops.reduce import wide
@@ -42,6 +45,32 @@ _FAR = (
 )
 
 
+# erf(x) / x for |x| <= 4 in x * x, lowest power first: fitted by weighted least squares, relative error 2.5e-8.
+# One ratio for all x is what float32 can use: 3 times as fast, and within 5e-7.
+_SINGLE = (
+    (1.1283791065216064, 0.1935398429632187, 0.05310104414820671, 0.0038831159472465515, 0.00028456002473831177,
+     1.9868136860168306e-06),
+    (1.0, 0.5048527717590332, 0.11534783244132996, 0.015206797048449516, 0.0011855142656713724, 3.7420191802084446e-05),
+)  # fmt: skip
+
+BLOCK = 1 << 14
+"""How many entries a long formula takes at once on the cpu, so that what is between its steps stays in the cache."""
+
+
+def in_blocks(kernel: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An element-wise kernel of many steps, run block by block on the cpu."""
+
+    def blockwise(xp: Any, x: Any) -> Any:
+        if xp is not np or not isinstance(x, np.ndarray) or x.size <= BLOCK:
+            return kernel(xp, x)
+        flat, out = np.ravel(x), np.empty(x.size, x.dtype)
+        for start in range(0, x.size, BLOCK):
+            out[start : start + BLOCK] = kernel(xp, flat[start : start + BLOCK])
+        return np.reshape(out, x.shape)
+
+    return blockwise
+
+
 def _ratio(x: Any, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Any:
     above, below = coefficients
     top, bottom = x * above[0], x * below[0]
@@ -50,8 +79,23 @@ def _ratio(x: Any, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) ->
     return (top + above[-1]) / (bottom + below[-1])
 
 
+def _single_erf(xp: Any, x: Any) -> Any:
+    x = xp.clip(x, -4, 4)
+    square = x * x
+    (*above, top), (*below, bottom) = _SINGLE
+    top, bottom = top * square, bottom * square
+    for a, b in zip(above[:0:-1], below[:0:-1], strict=True):
+        top += a
+        top *= square
+        bottom += b
+        bottom *= square
+    return xp.clip(x * (top + above[0]) / (bottom + below[0]), -1, 1)
+
+
 def _erf(xp: Any, x: Any) -> Any:
     x, dtype = wide(x) if hasattr(x, "dtype") else x, getattr(x, "dtype", None)
+    if dtype is not None and x.dtype == np.float32:
+        return _single_erf(xp, x).astype(dtype, copy=False)
     # From 6 on erf is 1 to the last digit, and x * x must not overflow.
     size = xp.minimum(xp.abs(x), 6)
     near = x * _ratio(size * size, _NEAR)
@@ -62,7 +106,7 @@ def _erf(xp: Any, x: Any) -> Any:
 
 erf = unary(
     "erf",
-    _erf,
+    in_blocks(_erf),
     vjp=lambda g, out, x: g * (2 / math.sqrt(math.pi)) * exp(-x * x),
     saves="x",
     dtypes="float",
@@ -71,15 +115,31 @@ erf = unary(
 )
 
 
-def _normal_below(x: Any) -> Any:
+def _normal_below(xp: Any, x: Any) -> Any:
     """How much of the standard normal distribution lies below x."""
-    return 0.5 * (1 + erf(x * math.sqrt(0.5)))
+    return 0.5 * (1 + _erf(xp, x * math.sqrt(0.5)))
 
+
+def _normal_at(xp: Any, x: Any) -> Any:
+    """The density of the standard normal distribution."""
+    return xp.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
+
+
+gelu_slope = unary(
+    "gelu_slope",
+    in_blocks(lambda xp, x: _normal_below(xp, x) + x * _normal_at(xp, x)),
+    vjp=lambda g, out, x: g * (2 - x * x) * exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi)),
+    saves="x",
+    dtypes="float",
+    expr="0.5 * (1 + erf({0} * 0.70710678118654752440)) + {0} * exp(-0.5 * {0} * {0}) * 0.39894228040143267794",
+    doc="The derivative of gelu, as one row: the share of the standard normal distribution below x, and x times its "
+    "density. Frameworks have it inside gelu's backward pass.",
+)
 
 gelu = unary(
     "gelu",
-    lambda xp, x: 0.5 * x * (1 + _erf(xp, x * math.sqrt(0.5))),
-    vjp=lambda g, out, x: g * (_normal_below(x) + x * exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))),
+    in_blocks(lambda xp, x: x * _normal_below(xp, x)),
+    vjp=lambda g, out, x: g * gelu_slope(x),
     saves="x",
     dtypes="float",
     expr="0.5 * {0} * (1 + erf({0} * 0.70710678118654752440))",
@@ -104,7 +164,7 @@ def _gelu_tanh_vjp(g: Any, out: Any, x: Any) -> Any:
 
 gelu_tanh = unary(
     "gelu_tanh",
-    _gelu_tanh,
+    in_blocks(_gelu_tanh),
     vjp=_gelu_tanh_vjp,
     saves="x",
     dtypes="float",

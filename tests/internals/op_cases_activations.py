@@ -26,6 +26,8 @@ def tf_gelu_tanh(f: Any, x: Any) -> Any:
 ACTIVATIONS = [
     Case("erf", "erf", "math.erf", BRIEF, also=INT),
     Case("gelu", FUNCTIONAL + "gelu", tf_gelu, BRIEF),
+    Case("gelu_slope", lambda t, x: (1 + t.erf(x / math.sqrt(2))) / 2 + x * t.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+         lambda f, x: (1 + f.math.erf(x / math.sqrt(2))) / 2 + x * f.exp(-x * x / 2) / math.sqrt(2 * math.pi), BRIEF),
     Case("gelu_tanh", lambda t, x: t.nn.functional.gelu(x, approximate="tanh"),
          tf_gelu_tanh, BRIEF),
     Case("silu", FUNCTIONAL + "silu", "nn.silu", BRIEF),
