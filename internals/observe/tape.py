@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from internals.autodiff.checkpoint import is_waiting
 from internals.observe.boxes import Box, draw_boxes
 from internals.observe.picture import Picture
 from internals.ops.spec import DEFAULT_FLOAT, Spec
 from internals.tensor import Leaf, Node, Tensor, specs_of
+from internals.tensor.hooks import hooks
 
 
 def nodes_of(tensor: Tensor) -> list[Node | Leaf]:
@@ -70,7 +72,7 @@ def draw_tape(
     first = min((node.order for node in nodes if isinstance(node, Node)), default=0)
     lines = {node: _lines(node, called.get(node), first, (cotangents or {}).get(node)) for node in nodes}
     boxes = {
-        node: Box(lines[node], "leaf" if isinstance(node, Leaf) else "freed" if node.saved is None else "op")
+        node: Box(lines[node], "leaf" if isinstance(node, Leaf) else "freed" if _is_freed(node) else "op")
         for node in nodes
     }
     edges = [(node, edge) for node in nodes for edge in node.inputs if edge is not None]
@@ -92,6 +94,8 @@ def _lines(node: Node | Leaf, name: str | None, first: int, cotangent: Any) -> l
     else:
         head = f"{node.order - first + 1}: {_call(node)}"
         box = [f"{head} = {name}" if name else head, _kind(node), _kept(node)]
+    if node in hooks:
+        box.append("1 hook" if len(hooks[node]) == 1 else f"{len(hooks[node])} hooks")
     if cotangent is not None:
         box.append(f"cotangent {_short(cotangent)}")
     return box
@@ -102,11 +106,19 @@ def _call(node: Node) -> str:
     return f"{node.op.name}({', '.join(given)})" if given and len(", ".join(given)) <= 24 else node.op.name
 
 
+def _is_freed(node: Node) -> bool:
+    return node.saved is None and not is_waiting(node)
+
+
 def _kept(node: Node) -> str:
+    if is_waiting(node):
+        return "to be recomputed"
     if node.saved is None:
         return "freed"
-    inputs = node.op.inputs if not node.op.variadic else ()
+    inputs = node.op.inputs * len(node.saved) if node.op.variadic else node.op.inputs
     kept = [name for name, value in zip(inputs, node.saved, strict=False) if isinstance(value, Tensor)]
+    if node.op.variadic and kept:
+        kept = [f"{len(kept)} of {len(node.saved)} {kept[0]}"]
     kept += ["out"] if node.out is not None else []
     return f"keeps {', '.join(kept)}" if kept else "keeps no value"
 
@@ -127,7 +139,7 @@ def _in_words(nodes: list[Node | Leaf], called: Mapping[Any, str], first: int) -
                 f"made from {' and '.join(sources)}"
                 if sources
                 else "freed"
-                if node.saved is None
+                if _is_freed(node)
                 else "made from constants"
             )
             sentences.append(f"{label[node]}: {came}")  # type: ignore[index]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, no_grad
+from internals.autodiff import checkpoint, custom_vjp
 from internals.observe import draw_tape, line_chart, nodes_of
 from internals.observe.layout import layered
 
@@ -49,6 +50,32 @@ def test_every_node_is_a_box_and_every_input_an_arrow() -> None:
 def test_a_value_used_twice_by_one_node_has_two_arrows() -> None:
     x = scalar(3.0)
     assert arrows(draw_tape(x + x)) == 2
+
+
+def test_hooks_custom_rules_and_checkpoints_are_shown() -> None:
+    @custom_vjp
+    def doubled(x: Tensor) -> tuple[Tensor, None]:
+        return x * 2, None
+
+    doubled.backward(lambda saved, g: g * 2)
+    x = scalar(3.0)
+    h = doubled(x)
+    h.register_hook(lambda g: None)
+    x.register_hook(lambda g: None)
+    hook = x.register_hook(lambda g: None)
+    y = checkpoint(lambda h: (h.tanh() * 3.0).exp(), h)
+    svg = draw_tape(y, names={"x": x}).svg
+    assert [box.split(": ")[-1] for box in boxes(draw_tape(y))] == ["leaf", "doubled", "tanh", "mul", "exp"]
+    assert svg.count(">1 hook<") == 1
+    assert svg.count(">2 hooks<") == 1
+    assert svg.count(">to be recomputed<") == 2  # mul keeps nothing that would be
+    assert ">keeps 1 of 1 tensors<" in svg
+    assert ">freed<" not in svg
+    hook.remove()
+    y.backward()
+    svg = draw_tape(y, names={"x": x}).svg
+    assert ">to be recomputed<" not in svg
+    assert ">freed<" in svg
 
 
 def test_a_constant_is_no_box() -> None:
