@@ -21,6 +21,7 @@ PAGES = [
     "book/bibliography",
     "chapters/08_derivatives",
     "chapters/09_tape",
+    "chapters/10_rules",
     "search",
     "genindex",
 ]
