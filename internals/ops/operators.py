@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from internals.ops import elementwise, index, linalg, loss, reduce, scan, shape, statistics
+from internals.ops import elementwise, functions, index, linalg, loss, order, reduce, scan, shape, statistics
 
 
 class Operators:
@@ -125,6 +125,15 @@ class Operators:
     def flatten(self) -> Self:
         return shape.reshape(self, shape=(-1,))
 
+    def split(self, size: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+        return shape.split(self, size, axis=axis)
+
+    def chunk(self, pieces: int, axis: int = 0) -> tuple[Self, ...]:
+        return shape.chunk(self, pieces, axis=axis)
+
+    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+        return shape.unbind(self, axis=axis)
+
     # Reductions and element-wise functions
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Self:
@@ -163,6 +172,19 @@ class Operators:
     def argmin(self, axis: int | None = None, keepdims: bool = False) -> Self:
         return reduce.argmin(self, axis=axis, keepdims=keepdims)
 
+    amax, amin = max, min  # PyTorch's and NumPy's names
+
+    def argsort(self, axis: int = -1, descending: bool = False) -> Self:
+        return order.argsort(self, axis=axis, descending=descending)
+
+    def sort(self, axis: int = -1, descending: bool = False) -> Any:
+        """The entries in order, and the indices they were at."""
+        return order.sort(self, axis=axis, descending=descending)
+
+    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
+        """The k largest entries, and the indices they are at."""
+        return order.topk(self, k=k, axis=axis, largest=largest)
+
     def any(self, axis: Any = None, keepdims: bool = False) -> Self:
         return reduce.any(self, axis=axis, keepdims=keepdims)
 
@@ -171,6 +193,9 @@ class Operators:
 
     def clip(self, low: float | None = None, high: float | None = None) -> Self:
         return elementwise.clip(self, low=low, high=high)
+
+    def masked_fill(self, mask: Any, value: Any) -> Self:
+        return functions.masked_fill(self, mask, value)
 
     def softmax(self, axis: int = -1) -> Self:
         return loss.softmax(self, axis=axis)

@@ -120,6 +120,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 ABOUT_THE_TABLE = {
     "Op", "Spec", "broadcast_shapes", "draw_seed", "explain_broadcast", "promote", "pull", "row", "style", "swap",
+    "swap_kernels",
     "unbroadcast",
 }  # fmt: skip
 """Public names that do not compute on tensors, and the two that the backward pass itself is made of."""
@@ -147,6 +148,9 @@ METHODS: dict[str, Callable[[Tensor], Any]] = {
         "clone", "contiguous", "exp", "flatten", "log", "log_softmax", "max", "mean", "min", "norm", "prod", "relu",
         "sigmoid", "softmax", "sqrt", "squeeze", "std", "sum", "tanh", "var",
     )},
+    **{name: lambda x, name=name: getattr(x, name)() for name in ("amax", "amin", "sort", "unbind")},
+    **{name: lambda x, name=name: getattr(x, name)(1) for name in ("chunk", "split", "topk")},
+    "masked_fill": lambda x: x.masked_fill(x.detach() > 0.5, 0.0),
     "broadcast_to": lambda x: x.broadcast_to(2, 2, 3),
     "clip": lambda x: x.clip(0.0, 1.0),
     "cpu": lambda x: x.to("sim:0").cpu(),
@@ -168,8 +172,8 @@ METHODS: dict[str, Callable[[Tensor], Any]] = {
 }  # fmt: skip
 REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "pow", "matmul")}
 INTEGER_OR_BOOLEAN = {
-    "all", "any", "argmax", "argmin", "__and__", "__or__", "__invert__", "__eq__", "__ne__", "__lt__", "__le__",
-    "__gt__", "__ge__",
+    "all", "any", "argmax", "argmin", "argsort", "__and__", "__or__", "__invert__", "__eq__", "__ne__", "__lt__",
+    "__le__", "__gt__", "__ge__",
 }  # fmt: skip
 CUT_OFF_ON_PURPOSE = {"detach", "data", "grad", "numpy", "item", "tolist", "storage", "base", "__reduce__"}
 ABOUT_THE_TENSOR = {
