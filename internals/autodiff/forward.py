@@ -118,4 +118,9 @@ def _dual(position: int, point: Any, direction: Any, level: int) -> Dual:
             f"jvp: tangent {position} is {Spec(direction.shape, direction.dtype)}, but its primal "
             f"{Spec(point.shape, point.dtype)}; they must agree."
         )
+    if point.device is not direction.device:
+        raise ValueError(
+            f"jvp: tangent {position} is on {direction.device}, but its primal on {point.device}. Move it: "
+            f"tangent.to('{point.device}')."
+        )
     return Dual(point, direction, level)

@@ -123,6 +123,18 @@ class Lifted(Operators):
         rest = parts[at[0] + 1 :]
         return taken[(slice(None),) * (at[0] + len(parts[at[0]].shape)) + rest] if rest else taken
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__}: there is no {name!r} here. This is a value inside vjp, jvp or vmap: "
+            "operations run on it, but numpy(), backward() and hooks are for Tensors."
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f"{type(self).__name__}: a value inside vjp, jvp or vmap can't become a NumPy array, which no "
+            "derivative could follow. Use the functions of internals.ops on it."
+        )
+
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TypeError(
             f"x[key] = value: x is a {type(self).__name__} inside a transformation and can't be written to. Use "

@@ -149,6 +149,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     tops = [one.entry if type(one) is Recorded and one.level == level else None for one in outs]
     values = [_lowered(one, level, recording) for one in outs]
     specs = [Spec(one.shape, one.dtype) for one in values]
+    places = [one.device for one in values]
     zeros = [None if entry is None else one for one, entry in zip(given, entries, strict=True)]
 
     def pull_back(cotangent: Any) -> tuple[Any, ...]:
@@ -156,11 +157,16 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         if len(starts) != len(specs):
             raise ValueError(f"vjp: the result has {len(specs)} tensors, but the cotangent {len(starts)}.")
         pending: dict[Entry, Any] = {}
-        for start, top, spec in zip(starts, tops, specs, strict=True):
+        for start, top, spec, place in zip(starts, tops, specs, places, strict=True):
             if start is None:
                 continue
             if not is_tensor(start) or tuple(start.shape) != spec.shape or start.dtype != spec.dtype:
                 raise ValueError(f"vjp: the cotangent is {_named(start)}, but the result {spec}; they must agree.")
+            if start.device is not place:
+                raise ValueError(
+                    f"vjp: the cotangent is on {start.device}, but the result on {place}. Move it: "
+                    f"cotangent.to('{place}')."
+                )
             if top is not None:
                 pending[top] = start if top not in pending else pending[top] + start
         found = _pulled(pending)

@@ -38,6 +38,12 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
     """
     name = f"in-place {op.name}"
     others = tuple([eager.as_operand(other, name, target) for other in others])
+    for other in others:
+        if not isinstance(other, type(target) | bool | int | float):
+            raise TypeError(
+                f"{name}: a {type(other).__name__} of a transformation can't be written into a tensor from outside. "
+                "Use x = x + y, or ops.index_put."
+            )
     recorded = mode.recording and _differentiable(target, others)
     if recorded:
         _check_recordable(target, op)

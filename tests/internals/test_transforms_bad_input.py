@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from internals import Tensor, grad, ops
@@ -37,6 +38,15 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("jvp numbers", lambda: jvp(lambda x: x, [X], [X, X]), ValueError, "1 primals need as many"),
     ("jvp of a list", lambda: jvp(lambda x: x, [[1.0]], [[1.0]]), TypeError, "must be tensors, got float"),
     ("jvp of integers", lambda: jvp(lambda x: x, WHOLE, WHOLE), TypeError, "primal 0 is int64"),
+    ("vjp device", lambda: vjp(lambda x: x * 2, X)[1](X.to("sim:0")), ValueError, "cotangent is on sim:0"),
+    ("jvp device", lambda: jvp(lambda x: x * 2, X, X.to("sim:0")), ValueError, "tangent 0 is on sim:0"),
+    ("a write", lambda: gradient(lambda x: X.clone().__setitem__(0, x[0]))(X), TypeError, "be written into"),
+    ("an update of a tensor", lambda: gradient(lambda x: X.clone().__iadd__(x))(X), TypeError, "can't be written into"),
+    ("numpy inside", lambda: gradient(lambda x: x.numpy())(X), AttributeError, "no 'numpy' here"),
+    ("np function inside", lambda: gradient(lambda x: np.sin(x))(X), TypeError, "does not support ufuncs"),
+    ("np array of it", lambda: gradient(lambda x: np.asarray(x))(X), TypeError, "can't become a NumPy array"),
+    ("backward inside", lambda: gradient(lambda x: x.sum().backward())(X), AttributeError, "no 'backward' here"),
+    ("a hook inside", lambda: gradient(lambda x: x.register_hook(print))(X), AttributeError, "hooks are for Tensors"),
     ("a write", lambda: gradient(lambda x: x.__setitem__(0, 1.0))(X), TypeError, "can't be written to"),
     ("grad of a function", lambda: grad(lambda x: x, X), TypeError, "use autodiff.gradient"),
     ("grad inside", lambda: gradient(lambda x: grad(x.sum(), x))(X), TypeError, "got Recorded"),
