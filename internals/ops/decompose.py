@@ -170,9 +170,10 @@ eigh = row(
     strict=True,
     dtypes="float",
     doc="Eigenvalues of symmetric matrices, in ascending order, and the eigenvectors as columns (derivative: Giles "
-    "2008). Of x the symmetric part counts. The largest entry of a vector is made positive; PyTorch and TensorFlow "
-    "leave the sign open. Where eigenvalues repeat the vectors have no derivative: it is infinite or NaN if asked "
-    "for, as in PyTorch; that of the values is right. torch.linalg.eigh, tf.linalg.eigh.",
+    "2008). Of x the symmetric part counts, where PyTorch and TensorFlow read the lower triangle. The largest entry "
+    "of a vector is made positive; they leave the sign open. Where eigenvalues repeat the vectors have no derivative: "
+    "it is infinite or NaN if asked for, as in PyTorch; that of the values is right. torch.linalg.eigh, "
+    "tf.linalg.eigh.",
 )
 
 

@@ -56,7 +56,8 @@ sort = row(
     infer=_sort_infer,
     strict=True,
     doc="The entries in order along an axis, and the indices they were at; a cotangent goes back there. Equal entries "
-    "keep their order. NaN counts as the largest, as in PyTorch and NumPy. tf.sort gives the values alone.",
+    "keep their order. NaN counts as the largest, as in PyTorch and NumPy; tf.sort, which gives the values alone, "
+    "leaves it where it is.",
 )
 
 
@@ -87,5 +88,5 @@ topk = row(
     strict=True,
     doc="The k largest entries along an axis (or smallest), the largest first, and the indices they are at; a "
     "cotangent goes back there. Of equal entries the first is taken, as in TensorFlow; PyTorch leaves it open. NaN "
-    "counts as the largest, as in PyTorch. tf.math.top_k goes over the last axis only.",
+    "counts as the largest, as in both. tf.math.top_k goes over the last axis only.",
 )

@@ -86,6 +86,11 @@ DIFFERENCES = [
     Difference("out of range", "one_hot", "tensorflow", (integers(0, 5),), **ONE_HOT, ours=lambda i: ops.one_hot(i,
         size=2)),
     Difference("1-D", "matmul", "torch", (floats(1, 2), floats(3, 4)), "matmul", "matmul"),
+    Difference("NaN", "sort", "torch", (floats(1, NAN, 3),), lambda t, x: t.sort(x).values, "sort",
+               lambda x: ops.sort(x).values),
+    Difference("bounds that cross", "clamp", "torch", (floats(0.5), floats(1), floats(0)), "clamp", "clip_by_value"),
+    Difference("asymmetric", "eigh", "neither", (floats([2, 0.5], [1, 3]),), "linalg.eigvalsh", "linalg.eigvalsh",
+               lambda x: ops.eigh(x).values),
     Difference("classes first or last", "cross_entropy", "torch", (np.full((2, 3, 2), 0.5, np.float32), integers([0,
         1], [2, 0])),
                "nn.functional.cross_entropy", "nn.sparse_softmax_cross_entropy_with_logits"),
@@ -103,6 +108,7 @@ DIFFERENCES = [
 ]  # fmt: skip
 
 AGAINST_BOTH = [
+    Difference("asymmetric", "cholesky", "neither", (floats([2, 0.5], [1, 3]),), "linalg.cholesky", "linalg.cholesky"),
     Difference("every entry -inf", "logsumexp", "neither", (floats(-INF, -INF),), lambda t, x: t.logsumexp(x, 0),
         "reduce_logsumexp"),
     Difference("shapes that broadcast", "mse", "neither", (floats(1, 2), floats([1], [3])), "nn.functional.mse_loss",
