@@ -1,7 +1,7 @@
 """What a function's code reads that it was not given: the state that a trace depends on.
 
-A trace is right for as long as this state is what it was. Tensors are read by reference, so their values may change; what
-may not change is which Tensors they are, whether a model is training, and every number, text, list and dict.
+A trace is right for as long as this state is what it was. Tensors are read by reference, so their values may change;
+what may not change is which Tensors they are, whether a model is training, and every number, text, list and dict.
 """
 
 from __future__ import annotations
