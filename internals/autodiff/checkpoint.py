@@ -83,7 +83,8 @@ def checkpoint(function: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any
     ----------
     function : callable
         Of tensors, or nested tuples, lists and dicts of them; returns such. It must compute the same each time it is
-        called. Random rows do if their seed comes from `ops.draw_seed`, as in `nn.Dropout`.
+        called. Random rows do if their seed comes from `ops.draw_seed`, as in `nn.Dropout`. What it writes elsewhere,
+        such as BatchNorm's running statistics, it writes twice.
     *inputs, **kwargs
         Kept until the backward pass.
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from internals.device import DeviceError
 from internals.ops.operators import Operators
 from internals.ops.table import TABLE, Op, style
 from internals.tensor import Tensor
@@ -113,11 +114,16 @@ class Lifted(Operators):
         parts = key if isinstance(key, tuple) else (key,)
         at = [i for i, part in enumerate(parts) if isinstance(part, Lifted)]
         if not at:
-            return TABLE["getitem"](self, key=plain_key(key, self))  # type: ignore[arg-type]  # asked for its device
-        if len(at) > 1 or any(part != slice(None) for part in parts[: at[0]]):
+            for part in parts:
+                if isinstance(part, Tensor) and part.device is not self.device:
+                    raise DeviceError(f"x[key]: x is on {self.device}, the index on {part.device}. Move one of them.")
+            plain = tuple(part.data if isinstance(part, Tensor) else part for part in parts)
+            return TABLE["getitem"](self, key=plain_key(plain if isinstance(key, tuple) else plain[0], self))  # type: ignore[arg-type]  # asked for its device
+        if len(at) > 1 or any(part != slice(None) for part in parts[: at[0]]) or parts[at[0]].dtype.kind == "b":
             raise TypeError(
-                "x[key]: an index that differs from example to example may only stand behind full slices. Use ops.take "
-                "or ops.gather."
+                "x[key]: an index that differs from example to example must be of integers, and stand behind full "
+                "slices only. Use ops.take or ops.gather; for a mask, which would pick another number of entries from "
+                "each, ops.where."
             )
         taken = TABLE["take"](self, parts[at[0]], axis=at[0])
         rest = parts[at[0] + 1 :]
@@ -132,7 +138,7 @@ class Lifted(Operators):
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
             f"{type(self).__name__}: a value inside vjp, jvp or vmap can't become a NumPy array, which no "
-            "derivative could follow. Use the functions of internals.ops on it."
+            "derivative could follow. Use the functions of internals.ops on it; for an index, ops.take."
         )
 
     def __setitem__(self, key: Any, value: Any) -> None:

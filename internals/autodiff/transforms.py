@@ -61,7 +61,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
                 "jacobian or vjp."
             )
         pieces = pull(TABLE["ones_like"](out))
-        return ((out, *aux) if has_aux else out), (pieces[0] if isinstance(argnums, int) else pieces)
+        return ((out, *aux) if has_aux else out), (pieces if isinstance(argnums, Sequence) else pieces[0])
 
     return both
 
@@ -137,7 +137,7 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
             else:
                 by_result = _by_rows(pull, result, outs)
         whole = [
-            pieces[0] if isinstance(argnums, int) else pieces
+            pieces if isinstance(argnums, Sequence) else pieces[0]
             for pieces in (tree.rebuilt(chosen, row) for row in by_result)
         ]
         return tree.rebuilt(result, whole)
@@ -243,19 +243,26 @@ def hvp(function: Function, primals: Any, tangents: Any, *, over: str = "forward
 
 def _chosen(name: str, args: tuple[Any, ...], argnums: int | Sequence[int]) -> tuple[tuple[Any, ...], list[int]]:
     """The arguments to differentiate by, and their positions from the front."""
-    positions = [argnums] if isinstance(argnums, int) else list(argnums)
+    positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
     for position in positions:
-        if isinstance(position, bool) or not isinstance(position, int) or not -len(args) <= position < len(args):
+        if (
+            isinstance(position, bool)
+            or not isinstance(position, int | np.integer)
+            or not -len(args) <= position < len(args)
+        ):
             raise ValueError(
                 f"{name}: argnums {argnums!r} names argument {position}, but the call has {len(args)} positional."
             )
-    front = [position % len(args) for position in positions]
+    front = [int(position) % len(args) for position in positions]
     if len(set(front)) != len(front) or not front:
         raise ValueError(f"{name}: argnums {argnums!r} must name at least one argument, and none twice.")
     for position in front:
         for leaf in tree.leaves(args[position]):
             _floating(name, f"argument {position}", leaf)
-    return tuple(args[position] for position in front), front
+    chosen = tuple(args[position] for position in front)
+    if not tree.leaves(chosen):
+        raise ValueError(f"{name}: the arguments at {front} hold no tensor to differentiate by.")
+    return chosen, front
 
 
 def _partly(function: Function, args: tuple[Any, ...], positions: list[int], kwargs: dict[str, Any]) -> Function:

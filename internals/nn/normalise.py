@@ -60,6 +60,7 @@ class _BatchNorm(Module):
     def _note(self, x: Tensor, n: int) -> None:
         """Move the running statistics towards those of x."""
         axes = (0, *range(2, x.ndim))
+        x = x.detach()  # a buffer can't hold the tangent of a jvp
         with no_grad():
             mean = ops.mean(x, axis=axes)
             centred = x - ops.reshape(mean, shape=(-1, *(1,) * (x.ndim - 2)))

@@ -282,6 +282,14 @@ def test_an_argument_without_influence_has_derivative_zero() -> None:
     assert not np.any(to_host(hessian(lambda x: x.sum())(x)))
 
 
+@pytest.mark.parametrize("where", ["cpu", "sim:0"])
+def test_indices_and_masks_as_tensors(where: str) -> None:
+    x = Tensor([1.0, 2.0, 3.0], device=where)
+    keep, twice = Tensor([True, False, True], device=where), Tensor([1, 1], device=where)
+    found = gradient(lambda x: (x[keep] ** 2).sum() + x[twice].sum() + x[[0, 2]].sum() + x[None, twice][0, 0])(x)
+    np.testing.assert_array_equal(to_host(found), [3, 3, 7])
+
+
 # What must not be confused
 
 

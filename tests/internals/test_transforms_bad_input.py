@@ -64,6 +64,11 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("vmap result", lambda: vmap(lambda x: 3.0)(X), TypeError, "returned float"),
     ("vmap out axis", lambda: vmap(lambda x: x, out_axes=2)(X), ValueError, "axis 2 is out of range"),
     ("vmap out None", lambda: vmap(lambda x: x, out_axes=None)(X), ValueError, "differs between examples"),
+    ("no tensors", lambda: jacobian(lambda p: X)([]), ValueError, "hold no tensor to differentiate by"),
+    ("argnums", lambda: gradient(lambda x: x.sum(), "x")(X), ValueError, "argnums 'x'"),
+    ("vmap mask", lambda: vmap(lambda x: x[x > 0])(Tensor([[1.0], [2.0]])), TypeError, "for a mask"),
+    ("vmap index", lambda: vmap(lambda i: X[i])(WHOLE), TypeError, "for an index, ops.take"),
+    ("index device", lambda: gradient(lambda x: x[Tensor([0], device="sim:0")].sum())(X), ValueError, "on sim:0"),
     ("vmap shapes", lambda: vmap(lambda x: x @ X)(Tensor([[1.0, 2, 3]])), ValueError, r"\(3,\) @ \(2,\)"),
 ]  # fmt: skip
 
