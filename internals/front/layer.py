@@ -117,7 +117,8 @@ class Layer(Module):
 
     def config(self) -> dict[str, Any]:
         """What makes the layer again, in JSON's types."""
-        return {"class": type(self).__name__, "name": self.given_name, "settings": self.settings}
+        settings = {key: list(one) if isinstance(one, tuple) else one for key, one in self.settings.items()}
+        return {"class": type(self).__name__, "name": self.given_name, "settings": settings}
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{key}={value!r}" for key, value in self.settings.items() if value is not None)

@@ -135,7 +135,9 @@ class Model(Trainer, Layer):
         """The layers, the shapes of their results, and how many numbers their weights hold: Keras's table, as text."""
         if not self.built:
             raise ValueError(f"summary: {self.name} is not built yet; give it an Input, or call it on a batch.")
-        rows = [(symbol.name or "input", "Input", told(symbol.shape), "0", "") for symbol in self._inputs_shown()]
+        rows = [
+            (self._input_name(i), "Input", told(symbol.shape), "0", "") for i, symbol in enumerate(self._inputs_shown())
+        ]
         counted: set[int] = set()
         for step in self.steps:
             name = self.layer_names[self.layers.index(step.layer)]
@@ -165,7 +167,10 @@ class Model(Trainer, Layer):
 
     def _told_inputs(self, step: Step) -> str:
         made = {n: self.layer_names[self.layers.index(one.layer)] for one in self.steps for n in one.outputs}
-        return ", ".join(made.get(number) or self.inputs[number].name or "input" for number in step.inputs)
+        return ", ".join(made.get(number) or self._input_name(number) for number in step.inputs)
+
+    def _input_name(self, number: int) -> str:
+        return self.inputs[number].name or f"input_{number}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.layers)} layers>"

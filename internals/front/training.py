@@ -32,8 +32,8 @@ class Trainer(Layer):
         self,
         optimizer: str | Callable[[list[Tensor]], optim.Optimizer] | optim.Optimizer = "rmsprop",
         loss: Any = None,
-        metrics: Any = None,
         *,
+        metrics: Any = None,
         loss_weights: Sequence[float] | Mapping[str, float] | None = None,
     ) -> None:
         """Say how to train.
@@ -148,9 +148,7 @@ class Trainer(Layer):
         validation = None
         if feeding.is_reader(x):
             if y is not None or sample_weight is not None or validation_split:
-                raise ValueError(
-                    "fit: x gives its own targets and weights; y, sample_weight and validation_split go with arrays."
-                )
+                raise ValueError("fit: a reader gives targets and weights itself; for a part of it, see data.split.")
             source: Any = x
         else:
             self._check_targets("fit", y)
@@ -230,7 +228,7 @@ class Trainer(Layer):
         for step, batch in enumerate(feeding.batches("predict", feeding.reader_of(x, batch_size, shuffle=None))):
             listeners.on_predict_batch_begin(step)
             with no_grad():
-                outputs = [_host(output) for output in _listed(self(*batch.inputs))]
+                outputs = [_host(output) for output in _listed(self(*self._tensors(batch)))]
             made.append(outputs)
             listeners.on_predict_batch_end(step, {"outputs": outputs})
         if not made:
@@ -273,8 +271,7 @@ class Trainer(Layer):
         return logs
 
     def _outputs_for(self, name: str, batch: Batch) -> list[Tensor]:
-        tensors = [Tensor(one, device=self._device()) for one in batch.inputs]
-        outputs = _listed(self(*tensors))
+        outputs = _listed(self(*self._tensors(batch)))
         if not self._prepared:
             self._prepare()
         if len(batch.targets) != len(outputs):
@@ -404,9 +401,10 @@ class Trainer(Layer):
             )
         return data
 
-    def _device(self) -> Any:
-        parameters = self.parameters()
-        return parameters[0].device if parameters else None
+    def _tensors(self, batch: Batch) -> list[Tensor]:
+        """The inputs, where the model is."""
+        device = next((parameter.device for _, parameter in self.named_parameters()), None)
+        return [Tensor(one, device=device) for one in batch.inputs]
 
     # Files: see internals.front.saving
 

@@ -114,14 +114,14 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-            if target.exists():
+            if os.path.exists(target):
                 temporary.chmod(target.stat().st_mode & 0o777)
             temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        there = "; the file that was there is unchanged" if target.exists() else ""
+        there = "; the file that was there is unchanged" if os.path.exists(target) else ""
         raise type(error)(
             error.errno, f"can't write {len(data):,} bytes to {target}{there}: {error.strerror}"
         ) from None
