@@ -350,7 +350,8 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
     ----------
     backward : callable, ``backward(root, cotangent) -> {leaf: cotangent}``
         `root` and what is reached from it offer ``inputs`` (a tuple of such nodes, empty for a leaf) and ``rule(g)``,
-        which gives one cotangent per input. Cotangents are bare arrays.
+        which gives one cotangent per input. Cotangents are bare arrays. Hooks and `retain_grad` are the built-in
+        pass's; they do nothing here.
     """
 
     def walk(start: dict[Any, Tensor], retain_graph: bool, create_graph: bool) -> dict[Any, Any]:

@@ -39,8 +39,9 @@ def normal(rng: np.random.Generator, like: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("group", ROWS, ids=str)
-def test_first_and_second_order_as_on_the_tape(group: Group) -> None:
-    for example in group.examples:
+@pytest.mark.parametrize("some", [slice(0, 1), pytest.param(slice(1, None), marks=pytest.mark.slow)], ids=["1", "all"])
+def test_first_and_second_order_as_on_the_tape(group: Group, some: slice) -> None:
+    for example in group.examples[some]:
         function, points = function_of(example)
         if not points or example.layout != "plain":
             continue
