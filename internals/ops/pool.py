@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from internals.ops.conv import Sizes, batch_first, batch_last, inside, per_axis, places, positions, sizes
+from internals.ops.elementwise import masked
 from internals.ops.reduce import wide
 from internals.ops.spec import Spec, is_floating
 from internals.ops.table import row
@@ -118,7 +119,7 @@ def _unpool(
     xp: Any, g: Any, index: Any, size: Sequence[int], window: Sizes, stride: Sizes | None, padding: Sizes
 ) -> Any:
     index = batch_last(xp, index, (0, 0))
-    return _scattered(xp, g, size, window, stride, padding, lambda place, g: xp.where(index == place, g, 0))
+    return _scattered(xp, g, size, window, stride, padding, lambda place, g: masked(xp, index == place, g))
 
 
 def _pool_infer(name: str, dtype: Any = None) -> Any:

@@ -319,3 +319,24 @@ def test_kl_div_of_probabilities_that_are_zero() -> None:
 def test_bounds_that_cross_as_torch() -> None:
     arrays = [np.array([-1.0, 0.5, 2.0]), np.array([1.0, 1.0, 1.0]), np.array([0.0, 0.5, 0.0])]
     both_ways(ops.clamp, torch.clamp, arrays)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_choosing_zero_by_bits_is_choosing_zero(dtype: str) -> None:
+    """Also of infinities, NaN and -0, in any layout, and whichever side the zero is on."""
+    rng = np.random.default_rng(9)
+    x = rng.choice([1.5, -0.0, math.inf, -math.inf, math.nan, 1e-7], (40, 60)).astype(dtype)
+    condition = rng.random((40, 60)) < 0.5
+    for values, mask in (
+        (x, condition),
+        (x.T, condition.T),
+        (x[::-1, ::2], condition[:, ::-2]),
+        (x[:3], condition[:3]),
+    ):
+        for got, want in (
+            (ops.where(mask, values, 0), np.where(mask, values, np.zeros((), dtype))),
+            (ops.where(mask, 0, values), np.where(mask, np.zeros((), dtype), values)),
+        ):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
