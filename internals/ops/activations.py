@@ -115,9 +115,30 @@ erf = unary(
 )
 
 
+# atanh(erf(x / sqrt(2))) / x in x * x, lowest power first, fitted by weighted least squares: in float32 it gives
+# the normal distribution to 1e-7 with one tanh.
+_NORMAL = (
+    *(0.7978849411010742, 0.03633308410644531, -3.259471486671828e-05, -5.530640555662103e-05),
+    *(3.964801635447657e-06, -1.322695339922575e-07, 1.7563954735067e-09),
+)
+
+
 def _normal_below(xp: Any, x: Any) -> Any:
     """How much of the standard normal distribution lies below x."""
-    return 0.5 * (1 + _erf(xp, x * math.sqrt(0.5)))
+    if getattr(x, "dtype", None) != np.float32:
+        return 0.5 * (1 + _erf(xp, x * math.sqrt(0.5)))
+    near = xp.clip(x, -6, 6)  # from where on the tanh is 1
+    square = near * near
+    inner = _NORMAL[-1] * square
+    for coefficient in _NORMAL[-2:0:-1]:
+        inner += coefficient
+        inner *= square
+    inner += _NORMAL[0]
+    inner *= near
+    inner = xp.tanh(inner)
+    inner += 1
+    inner *= 0.5
+    return inner
 
 
 def _normal_at(xp: Any, x: Any) -> Any:
