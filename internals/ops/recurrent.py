@@ -9,7 +9,9 @@ Everything is (time, batch, ...), and the weights have PyTorch's layout, (gates 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,16 @@ def _part(x: Any, index: int, parts: int) -> Any:
 def _before(first: Any, states: Any) -> Any:
     """The state that each step began with."""
     return concat([expand_dims(first, axis=0), states[:-1]], axis=0)
+
+
+def _at(states: Any, t: int) -> Any:
+    return None if states is None else states[t]
+
+
+def _total(*terms: Any) -> Any:
+    """The sum of those that are not None; None if all are."""
+    there = [term for term in terms if term is not None]
+    return reduce(operator.add, there) if there else None
 
 
 def _by_weight(d: Any, before: Any) -> Any:
@@ -94,18 +106,11 @@ def _rnn_push(moving: int) -> Callable[..., Any]:
         for t in range(x.shape[0]):
             terms = [] if by_h is None else [by_h @ weight.T]
             terms += [tangent[t]] if moving == 0 else [before[t] @ tangent.T] if moving == 2 else []
-            by_h = _total(terms) * slope[t]
+            by_h = _total(*terms) * slope[t]
             found.append(by_h)
         return stack(found, axis=0)
 
     return rule
-
-
-def _total(terms: Sequence[Any]) -> Any:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
 
 
 # Long short-term memory
@@ -138,31 +143,33 @@ def _lstm(xp: Any, x: Any, h0: Any, c0: Any, weight: Any) -> Any:
     return _narrow(dtype, hidden, cell, gates)
 
 
-def _lstm_slopes(gates: Any) -> Any:
+def _lstm_slopes(gates: Any) -> list[Any]:
     """What the activations of the gates pass on: s (1 - s), and 1 - s s of the one that is a tanh."""
     i, f, g, o = (_part(gates, k, 4) for k in range(4))
-    return i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)
+    return [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
 
 
 def _lstm_vjp(by: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple[Any, ...]:
     by_hidden, by_cell, by_gates = by
-    i, f, g, o = (_part(out.gates, k, 4) for k in range(4))
-    slopes = _lstm_slopes(out.gates)
-    squashed = tanh(out.cell)
-    cell_by_hidden = o * (1 - squashed * squashed)
-    gates_by_cell = stack([g * slopes[0], _before(c0, out.cell) * slopes[1], i * slopes[2]], axis=2)
-    output_by_hidden = squashed * slopes[3]
-    direct = by_gates * concat(list(slopes), axis=-1)
-    steps, batch, n = out.hidden.shape
     h_back = c_back = None
     found = []
-    for t in reversed(range(steps)):
-        by_h = by_hidden[t] if h_back is None else by_hidden[t] + h_back
-        by_c = by_cell[t] + by_h * cell_by_hidden[t]
-        by_c = by_c if c_back is None else by_c + c_back
-        inner = reshape(gates_by_cell[t] * expand_dims(by_c, axis=1), shape=(batch, 3 * n))
-        d = concat([inner, by_h * output_by_hidden[t]], axis=1) + direct[t]
-        h_back, c_back = d @ weight, by_c * f[t]
+    for t in reversed(range(x.shape[0])):
+        # One step at a time, all of it: what is between its parts stays in the cache.
+        gates, cell = out.gates[t], out.cell[t]
+        i, f, g, o = (_part(gates, k, 4) for k in range(4))
+        squashed = tanh(cell)
+        slopes = _lstm_slopes(gates)
+        by_h = _total(_at(by_hidden, t), h_back)
+        by_c = _total(_at(by_cell, t), c_back, None if by_h is None else by_h * o * (1 - squashed * squashed))
+        if by_h is None:
+            by_h = 0 * cell
+        if by_c is None:
+            by_c = 0 * cell
+        before = out.cell[t - 1] if t else c0
+        by_activations = [by_c * g, by_c * before, by_c * i, by_h * squashed]
+        d = concat([a * slope for a, slope in zip(by_activations, slopes, strict=True)], axis=1)
+        d = d if by_gates is None else d + by_gates[t] * concat(slopes, axis=1)
+        h_back, c_back = d @ weight, by_c * f
         found.append(d)
     d = stack(found[::-1], axis=0)
     return d, h_back, c_back, _by_weight(d, _before(h0, out.hidden))
@@ -171,14 +178,14 @@ def _lstm_vjp(by: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple
 def _lstm_push(moving: int) -> Callable[..., Any]:
     def rule(tangent: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple[Any, ...]:
         before_h, before_c = _before(h0, out.hidden), _before(c0, out.cell)
-        slopes, squashed = concat(list(_lstm_slopes(out.gates)), axis=-1), tanh(out.cell)
+        slopes, squashed = concat(_lstm_slopes(out.gates), axis=-1), tanh(out.cell)
         by_h, by_c = (tangent if moving == k else None for k in (1, 2))
         found: tuple[list[Any], ...] = [], [], []
         for t in range(x.shape[0]):
             i, f, g, o = (_part(out.gates[t], k, 4) for k in range(4))
             terms = [] if by_h is None else [by_h @ weight.T]
             terms += [tangent[t]] if moving == 0 else [before_h[t] @ tangent.T] if moving == 3 else []
-            a = _total(terms) * slopes[t] if terms else 0 * slopes[t]
+            a = _total(*terms) * slopes[t] if terms else 0 * slopes[t]
             di, df, dg, do = (_part(a, k, 4) for k in range(4))
             moved = di * g + i * dg + df * before_c[t]
             by_c = moved if by_c is None else moved + f * by_c
@@ -219,26 +226,25 @@ def _gru(xp: Any, x: Any, h0: Any, weight: Any, bias: Any) -> Any:
 
 def _gru_vjp(by: Any, out: Any, x: Any, h0: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
     by_hidden, by_gates = by
-    r, u, n, p = (_part(out.gates, k, 4) for k in range(4))
-    direct_r, direct_u, direct_n, direct_p = (_part(by_gates, k, 4) for k in range(4))
-    before = _before(h0, out.hidden)
-    r_slope, u_slope, n_slope = r * (1 - r), u * (1 - u), 1 - n * n
-    n_by_h, u_by_h, r_by_n = (1 - u) * n_slope, (before - n) * u_slope, p * r_slope
-    direct_r, direct_u, direct_n = direct_r * r_slope, direct_u * u_slope, direct_n * n_slope
-    back, found = None, []
+    size, back, found = out.hidden.shape[-1], None, []
     for t in reversed(range(x.shape[0])):
-        by_h = by_hidden[t] if back is None else by_hidden[t] + back
-        by_n = by_h * n_by_h[t] + direct_n[t]
-        by_r = by_n * r_by_n[t] + direct_r[t]
-        by_u = by_h * u_by_h[t] + direct_u[t]
-        d = concat([by_r, by_u, by_n, by_n * r[t] + direct_p[t]], axis=1)
-        size = by_n.shape[1]
-        back = d[:, : 2 * size] @ weight[: 2 * size] + d[:, 3 * size :] @ weight[2 * size :] + by_h * u[t]
-        found.append(d)
-    d = stack(found[::-1], axis=0)
-    size = out.hidden.shape[-1]
-    by_product = concat([d[..., : 2 * size], d[..., 3 * size :]], axis=-1)
-    return d[..., : 3 * size], back, _by_weight(by_product, before), sum(by_product, axis=(0, 1))
+        r, u, n, p = (_part(out.gates[t], k, 4) for k in range(4))
+        direct_r, direct_u, direct_n, direct_p = (
+            (None,) * 4 if by_gates is None else (_part(by_gates[t], k, 4) for k in range(4))
+        )
+        before = out.hidden[t - 1] if t else h0
+        by_h = _total(_at(by_hidden, t), back)
+        by_h = 0 * before if by_h is None else by_h
+        by_n = _total(by_h * (1 - u), direct_n) * (1 - n * n)
+        by_r = _total(by_n * p, direct_r) * r * (1 - r)
+        by_u = _total(by_h * (before - n), direct_u) * u * (1 - u)
+        by_p = _total(by_n * r, direct_p)
+        product = concat([by_r, by_u, by_p], axis=1)
+        back = product @ weight + by_h * u
+        found.append((by_n, product))
+    products = stack([product for _, product in found[::-1]], axis=0)
+    by_x = concat([products[..., : 2 * size], stack([by_n for by_n, _ in found[::-1]], axis=0)], axis=-1)
+    return by_x, back, _by_weight(products, _before(h0, out.hidden)), sum(products, axis=(0, 1))
 
 
 def _gru_push(moving: int) -> Callable[..., Any]:
@@ -252,7 +258,7 @@ def _gru_push(moving: int) -> Callable[..., Any]:
                 terms.append(before[t] @ tangent.T)
             if moving == 3:
                 terms.append(0 * out.gates[t][:, : tangent.shape[0]] + tangent)
-            product = _total(terms) if terms else 0 * tangent[t]
+            product = _total(*terms) if terms else 0 * tangent[t]
             given = product + tangent[t] if moving == 0 else product
             dp = _part(product, 2, 3)
             dr, du = _part(given, 0, 3) * r * (1 - r), _part(given, 1, 3) * u * (1 - u)
@@ -331,6 +337,7 @@ lstm = row(
     saves="h0 c0 weight hidden cell gates",
     joint=True,
     results=("hidden", "cell", "gates"),
+    fills=False,
     infer=_lstm_infer,
     strict=True,
     dtypes="promote",
@@ -348,6 +355,7 @@ gru = row(
     saves="h0 weight hidden gates",
     joint=True,
     results=("hidden", "gates"),
+    fills=False,
     infer=_gru_infer,
     strict=True,
     dtypes="promote",
