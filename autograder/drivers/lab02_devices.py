@@ -53,7 +53,7 @@ def where(names: Names, op: str, inputs: list[list[Any]]) -> dict[str, Any]:
         return {"raised": type(error).__name__, "names_op": op in str(error), "names_two": named >= 2}
     if not isinstance(answer, str):
         raise TypeError(f"common_device returned {_kind(answer)}; expected the name of a device, such as 'cpu'.")
-    return {"device": answer}
+    return {"device": str(answer)}
 
 
 def fit(names: Names, segments: list[list[list[Any]]], order: list[int], size: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -48,6 +49,12 @@ class Device:
     def scope(self) -> AbstractContextManager[object]:
         """Within it, new arrays are made on this device."""
         return nullcontext()
+
+    def __reduce__(self) -> tuple[Callable[[str], Device], tuple[str]]:
+        # A device is one of its kind: copies and what is unpickled are the device of that name.
+        from internals.device.lookup import device
+
+        return device, (self.name,)
 
     def __repr__(self) -> str:
         return f"device({self.name!r})"

@@ -25,8 +25,7 @@ def bytes_moved(name: str, inputs: Sequence[np.ndarray], results: Sequence[np.nd
         return 2 * written + sum(array.nbytes for array in inputs[1:])
     if name in WRITING and len(inputs) > 1:
         return 2 * sum(array.nbytes for array in inputs[1:])
-    distinct = {(array.ctypes.data, array.shape, array.strides): array for array in inputs}
-    read = sum(_nbytes_in_memory(array) for array in distinct.values())
+    read = sum([_nbytes_in_memory(array) for array in {id(array): array for array in inputs}.values()])
     return read + (written if results else max((array.nbytes for array in inputs), default=0))
 
 
@@ -64,6 +63,8 @@ def _index_space(subscripts: str, inputs: Sequence[np.ndarray]) -> int:
 
 def _nbytes_in_memory(array: np.ndarray) -> int:
     """Bytes that lie in memory; what is broadcast counts once."""
+    if 0 not in array.strides:
+        return array.nbytes
     return array.itemsize * prod(
         size for size, stride in zip(array.shape, array.strides, strict=True) if stride != 0 or size == 0
     )

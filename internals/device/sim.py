@@ -96,6 +96,8 @@ class Sim(Device):
         With `pinned`, the host does not wait, and neither does the copy for the queue: as from page-locked memory,
         on a stream of its own. Kernels that read the copy wait for it.
         """
+        if not isinstance(array, np.ndarray | np.generic):
+            raise TypeError(f"{self.name}: from_host takes a NumPy array, got {type(array).__name__}.")
         if array.dtype.hasobject:
             raise DeviceError(f"{self.name}: an array of {array.dtype} can't lie in device memory; only numbers can.")
         strides = array.strides if array.flags.c_contiguous else np.empty_like(array, order="K").strides
@@ -211,6 +213,12 @@ class SimArray:
 
     def copy(self) -> SimArray:
         return self.device.xp._launch(np.ndarray.copy, (self,), {})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimArray:
+        return self.device.xp.copy(self)
+
+    def __reduce__(self) -> tuple[Callable[..., SimArray], tuple[np.ndarray]]:
+        return self.device.from_host, (self.device.to_host(self),)
 
     def __getitem__(self, key: Any) -> SimArray:
         return self.device.xp._launch(pick, (self, key), {})

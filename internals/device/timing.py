@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class Model:
         return self.transfer_latency + nbytes / self.transfer_bandwidth
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """Something that took from `start` to `end`, in seconds on the simulated clock.
 
     `lane` is ``"host"`` (launching, waiting, working), ``"queue"`` (kernels) or ``"copy"`` (transfers).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import operator
+import pickle
 import re
 import subprocess
 import sys
@@ -334,6 +336,29 @@ def test_functions_in_modules_of_numpy_work_there_too(sim: Sim) -> None:
         sim.xp.linalg.inv(matrix)
     result = sim.xp.linalg.svd(sim.from_host(matrix))
     np.testing.assert_allclose(sim.to_host(result.S), np.linalg.svd(matrix).S, rtol=1e-6)
+
+
+# Copies
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda array: pickle.loads(pickle.dumps(array))], ids=["deepcopy", "pickle"]
+)
+def test_copies_of_arrays_and_devices(copied: Callable[[Any], Any], sim: Sim) -> None:
+    assert copied(sim) is sim
+    assert copied(device("cpu")) is device("cpu")
+    array = sim.from_host(random(3, 4).T)
+    other = copied(array)
+    assert other.device is sim
+    assert other.strides == array.strides
+    assert not shares_memory(other, array)
+    np.testing.assert_array_equal(sim.to_host(other), random(3, 4).T)
+
+
+@pytest.mark.parametrize("what", [[1.0], None, "abc"])
+def test_what_is_no_array_is_not_copied_to_a_device(what: Any, sim: Sim) -> None:
+    with pytest.raises(TypeError, match="sim:7: from_host takes a NumPy array, got"):
+        sim.from_host(what)
 
 
 # Import
