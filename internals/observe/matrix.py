@@ -11,7 +11,7 @@ from internals.observe import picture
 from internals.observe.picture import CHARACTER, Picture, text
 
 WIDEST = 620.0
-CELL = 34.0
+CELL = 38.0
 """The side of a square; smaller where the matrices would be wider than a page."""
 
 READABLE = 24.0
