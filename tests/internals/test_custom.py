@@ -12,8 +12,10 @@ from op_answers import assert_close, to_host
 
 from internals import Tensor, grad, ops
 from internals.autodiff import (
+    StaleTape,
     checkpoint,
     custom_vjp,
+    detect_anomaly,
     gradcheck,
     gradgradcheck,
     gradient,
@@ -208,6 +210,28 @@ def wrong(backward: Any, forward: Any = None) -> Any:
 
     broken.backward(backward or (lambda saved, g: (g, g)))
     return broken
+
+
+def test_an_argument_changed_in_between() -> None:
+    x = Tensor(X, requires_grad=True)
+    h = x * 1
+    out = swish(h, Tensor(W))
+    h += 1
+    with pytest.raises(StaleTape, match="swish saved its tensors, which was changed in place"):
+        out.sum().backward()
+
+
+def test_inside_everything_at_once() -> None:
+    @custom_vjp
+    def square(x: Any) -> Any:
+        return x * x, x
+
+    square.backward(lambda x, g: 2 * x * g)
+    with detect_anomaly():
+        found = vmap(gradient(lambda x: checkpoint(lambda y: (square(y) * y).sum(), x)))(Tensor(XS))
+    assert_close(to_host(found), 3 * XS**2, "gradient", (1e-12, 1e-12))
+    with pytest.raises(TypeError, match="square: the result of a custom_vjp is not known without computing it"):
+        vmap(square)(Tensor(np.ones((0, 3))))
 
 
 WRONG: list[tuple[str, Any, Any, type[Exception], str]] = [
