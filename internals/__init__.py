@@ -24,6 +24,8 @@ from internals.tensor import (
     zeros,
 )
 
+memory.keep_freed_memory()
+
 __all__ = [
     "DeviceError",
     "Tensor",

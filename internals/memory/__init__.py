@@ -9,6 +9,7 @@ The pool knows nothing of devices. It asks a `Source` for segments: NumPy buffer
 """
 
 from internals.memory.blocks import Block, Segment, best_fit, merge, split, swap
+from internals.memory.host import keep_freed_memory
 from internals.memory.pool import BlockShown, Figures, Handle, OutOfMemory, Pool, SegmentShown
 from internals.memory.sizes import GIB, GRANULE, KIB, MIB, SMALL, bytes_as_text, round_up, segment_size
 from internals.memory.source import HostSource, Source
@@ -31,6 +32,7 @@ __all__ = [
     "Source",
     "best_fit",
     "bytes_as_text",
+    "keep_freed_memory",
     "merge",
     "round_up",
     "segment_size",
