@@ -74,9 +74,12 @@ def facts(op: Any) -> list[tuple[str, str]]:
     if op.dtypes not in DTYPES:
         raise ExtensionError(f"op_reference: {op.name} has dtypes={op.dtypes!r}; say in DTYPES what that means")
     kept = ", ".join(op.saves)
+    several = ", ".join(op.results) if isinstance(op.results, tuple) else "as many as the call asks for"
+    results = [("results", several)] if op.results else []
     return [
         ("dtypes", DTYPES[op.dtypes]),
         ("broadcasts", "yes" if op.broadcasts else "no"),
+        *results,
         ("reverse rule", rule),
         ("kept on the tape", kept if kept else "nothing but shapes" if op.differentiable else "nothing"),
         *([("memory", "a view where the layout allows it")] if getattr(op, "view", False) else []),
