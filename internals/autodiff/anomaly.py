@@ -60,8 +60,9 @@ def detect_anomaly(*, forward: bool = False, infinities: bool = False) -> Iterat
         Inside the block: names the operation, the file, the line and its text, with the calls that led there.
 
     For looking for a mistake: each operation notes the stack it was called from. Outside the block nothing is noted
-    and nothing is slower. The mode holds for all threads. As torch.autograd.detect_anomaly, which looks at the backward
-    pass alone; tf.debugging.enable_check_numerics looks at both.
+    and nothing is slower. The mode holds for all threads. In `vjp` and its kin the backward pass is operations too:
+    `forward` looks at those, and names the line that asked for the derivative. As torch.autograd.detect_anomaly, which
+    looks at the backward pass alone; tf.debugging.enable_check_numerics looks at both.
     """
 
     def run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, ops
-from internals.autodiff import AnomalyError, detect_anomaly
+from internals.autodiff import AnomalyError, detect_anomaly, gradient
 from internals.ops.table import execution_of
 from internals.tensor import eager
 
@@ -101,6 +101,11 @@ def test_a_cotangent_that_is_nan_is_no_fault_of_the_rule() -> None:
 def test_recorded_backward_passes_too() -> None:
     with pytest.raises(AnomalyError, match="gradient of sqrt"), detect_anomaly():
         root(leaf(0.0)).backward(create_graph=True)
+
+
+def test_a_gradient_taken_by_vjp() -> None:
+    with pytest.raises(AnomalyError, match="gave NaN"), detect_anomaly(forward=True):
+        gradient(root)(Tensor([0.0]))
 
 
 def test_nothing_is_left_behind() -> None:
