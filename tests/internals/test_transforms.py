@@ -200,6 +200,26 @@ def test_second_derivatives_as_tensorflow(tf: Any, seed: int) -> None:
         assert_close(to_host(hvp(mine, Tensor(x), Tensor(t), over=over)), want @ t, f"hvp over {over}", CLOSE)
 
 
+def test_jacobians_and_tangents_as_tensorflow(tf: Any) -> None:
+    rng = np.random.default_rng(310)
+    x, t, w = rng.standard_normal(N), rng.standard_normal(N), rng.standard_normal((3, N))
+    at = tf.constant(x)
+    with tf.autodiff.ForwardAccumulator(at, tf.constant(t)) as forward, tf.GradientTape() as tape:
+        tape.watch(at)
+        out = tf.nn.softmax(tf.linalg.matvec(w, tf.sin(at)))
+    full = tape.jacobian(out, at).numpy()
+
+    def mine(v: Any) -> Any:
+        return ops.softmax(Tensor(w) @ ops.sin(v))
+
+    for mode in (None, "reverse", "forward"):
+        assert_close(to_host(jacobian(mine, mode=mode)(Tensor(x))), full, f"Jacobian, {mode}", CLOSE)
+    value, tangent = jvp(mine, Tensor(x), Tensor(t))
+    assert_close(to_host(value), out.numpy(), "value", CLOSE)
+    assert_close(to_host(tangent), forward.jvp(out).numpy(), "tangent", CLOSE)
+    assert_close(to_host(vjp(mine, Tensor(x))[1](value)[0]), full.T @ out.numpy(), "cotangent", CLOSE)
+
+
 # Structures
 
 
