@@ -11,39 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pool_checks import Counted, check
 
-from internals import Tensor, device, memory
-from internals.device import cuda
+from internals import memory
 from internals.memory import KIB, MIB, Block, Handle, HostSource, OutOfMemory, Pool, Segment, SegmentShown
 
 START = 0x7000_0000_0000
-
-
-def check(pool: Pool) -> None:
-    """Blocks cover their segments without gap or overlap, no two free ones touch, and the figures add up."""
-    shown, now = pool.snapshot(), pool.figures
-    used = requested = 0
-    free: list[int] = []
-    for segment in shown:
-        place, before_free = segment.address, False
-        for block in segment.blocks:
-            assert block.address == place
-            assert block.size > 0
-            assert block.size % memory.GRANULE == 0
-            assert not (before_free and block.free), "two free neighbours"
-            assert block.free or 0 < block.requested <= block.size
-            place, before_free = place + block.size, block.free
-            used += 0 if block.free else block.size
-            requested += block.requested
-            free += [block.size] if block.free else []
-        assert place == segment.address + segment.size
-    assert (now.current, now.requested, now.cached) == (used, requested, sum(free))
-    assert now.reserved == sum(segment.size for segment in shown) == now.current + now.cached
-    assert now.segments == len(shown)
-    assert now.largest_free == max(free, default=0)
-    assert now.fragmentation == (1 - max(free) / sum(free) if free else 0)
-    assert now.peak >= now.current
-    assert now.hits <= now.allocations
 
 
 class Naive:
@@ -99,22 +72,6 @@ sizes = st.one_of(
     st.integers(1, 30 * MIB),
     st.sampled_from([1, 511, 512, 513, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB, 20 * MIB]),
 )
-
-
-class Counted(HostSource):
-    """No memory at all, so that large sizes cost nothing; counts what is out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.out: dict[int, int] = {}
-
-    def allocate(self, nbytes: int) -> tuple[int, Any]:
-        address, self._next = self._next, self._next + nbytes
-        self.out[address] = nbytes
-        return address, address
-
-    def free(self, memory: Any) -> None:
-        del self.out[memory]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -449,133 +406,7 @@ def test_what_a_swapped_rule_got_wrong_is_named(rules: dict[str, Any], words: st
     del kept
 
 
-# The pool under a device
-
-
-def test_arrays_of_sim_lie_in_its_pool() -> None:
-    sim = device("sim:6")
-    pool = sim.memory = Pool(HostSource(), name="sim:6")
-    x = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3), device=sim)
-    y = x * 2
-    segment = pool.snapshot()[0]
-    assert [block.requested for block in segment.blocks] == [24, 24, 0]
-    assert [x.data.address, y.data.address] == [block.address for block in segment.blocks[:2]]
-    assert y.T[1:].data.address == y.data.address + 4
-    (raw,) = [found.memory for found in pool._segments.values()]
-    np.testing.assert_array_equal(raw[:24].view(np.float32), np.arange(6))
-    np.testing.assert_array_equal(raw[512:536].view(np.float32), 2 * np.arange(6))
-    address = y.data.address
-    del y
-    assert (x + 1).data.address == address
-
-
-def test_an_array_too_large_for_sim_is_refused_and_nothing_is_counted() -> None:
-    sim = device("sim:6")
-    sim.memory = Pool(HostSource(), capacity=4 * MIB, name="sim:6")
-    x = Tensor(np.zeros(300_000, np.float32), device=sim)
-    before = sim.counters.allocated
-    with pytest.raises(OutOfMemory, match="sim:6: out of memory: 9.155 MiB asked for"):
-        x[:, None] + Tensor(np.zeros((1, 8), np.float32), device=sim)
-    assert sim.counters.allocated == before
-    assert (x[:10] + 1).cpu().numpy().tolist() == [1] * 10
-
-
-def test_the_host_has_no_pool() -> None:
-    with pytest.raises(ValueError, match="cpu: there is no pool here"):
-        _ = device("cpu").memory
-
-
 def test_blocks_and_pools_print_what_they_are() -> None:
     block = Block(Segment(0x1000, 2048, "small", None), 0x1000, 2048)
     assert repr(block) == "Block(0x1000, 2 KiB, free)"
     assert repr(Pool(Counted()).allocate(600)) == f"Handle({START:#x}, 600 B)"
-
-
-# CUDA, with CuPy's own classes, as far as they go without a GPU
-
-
-class Gpuless:
-    """CuPy, with the two calls that need a GPU answered by counting."""
-
-    def __init__(self, cupy: Any, capacity: int) -> None:
-        self.out: list[int] = []
-        fake = self
-
-        class Memory:
-            def __init__(self, size: int) -> None:
-                if sum(fake.out) + size > capacity:
-                    raise OutOfCuda
-                self.size, self.ptr = size, 0x10_0000_0000 + (len(fake.out) << 30)
-                fake.out.append(size)
-
-            def __del__(self) -> None:
-                if hasattr(self, "size"):
-                    fake.out.remove(self.size)
-
-        class OutOfCuda(Exception):
-            status = 2  # cudaErrorMemoryAllocation
-
-        class Current:
-            def __init__(self, index: int) -> None:
-                assert index == 0
-
-            def __enter__(self) -> None: ...
-
-            def __exit__(self, *error: object) -> None: ...
-
-        class Runtime:
-            CUDARuntimeError = OutOfCuda
-            getDevice = staticmethod(lambda: 0)
-
-        class Cuda:
-            runtime, Device = Runtime, Current
-            UnownedMemory, MemoryPointer = cupy.cuda.UnownedMemory, cupy.cuda.MemoryPointer
-
-        Cuda.Memory = Memory  # type: ignore[attr-defined]
-        self.cuda = Cuda
-
-
-def test_cupy_arrays_lie_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy = pytest.importorskip("cupy")
-    assert issubclass(cupy.cuda.runtime.CUDARuntimeError, Exception)
-    assert callable(cupy.cuda.runtime.getDevice)
-    assert callable(cupy.cuda.Memory)
-    monkeypatch.setattr(cuda, "_pools", {})
-    fake = Gpuless(cupy, capacity=30 * MIB)
-    allocate = cuda.allocator(fake)
-    array = cupy.ndarray((100, 10), np.float32, memptr=allocate(4000))
-    pool = cuda._pools[0]
-    assert array.data.ptr == pool.snapshot()[0].address == 0x10_0000_0000
-    assert pool.figures.requested == 4000
-    view = array[10:]
-    del array
-    assert pool.figures.requested == 4000, "the view keeps it alive"
-    del view
-    assert pool.figures.requested == 0
-    assert allocate(0).ptr == 0
-    with pytest.raises(OutOfMemory, match="cuda:0: out of memory: 40 MiB asked for"):
-        allocate(40 * MIB)
-    assert pool.empty_cache() == 0  # it was emptied on the way
-    assert fake.out == []
-
-
-@pytest.mark.gpu
-def test_cuda_arrays_lie_in_the_pool() -> None:
-    import cupy
-
-    gpu = device("cuda:0")
-    gpu.memory.empty_cache()
-    before = gpu.memory.figures
-    x = Tensor(np.arange(3 * MIB, dtype=np.float32), device=gpu)
-    assert gpu.memory.figures.requested - before.requested == 12 * MIB
-    assert any(s.address <= x.data.data.ptr < s.address + s.size for s in gpu.memory.snapshot())
-    y = (x * 2)[5:]
-    gpu.synchronise()
-    np.testing.assert_array_equal(cupy.asnumpy(y.data)[:3], [10, 12, 14])
-    hits = gpu.memory.figures.hits
-    del y
-    _ = x + 1
-    assert gpu.memory.figures.hits == hits + 1
-    del x, _
-    assert gpu.memory.figures.requested == before.requested
-    check(gpu.memory)
