@@ -316,6 +316,10 @@ def test_kl_div_of_probabilities_that_are_zero() -> None:
     np.testing.assert_allclose(grad(mine, x).numpy(), torch.autograd.grad(theirs, t)[0].numpy())
 
 
+def test_l1_of_equal_entries_as_torch() -> None:
+    both_ways(ops.l1, F.l1_loss, [np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.5, 3.0])])
+
+
 def test_bounds_that_cross_as_torch() -> None:
     arrays = [np.array([-1.0, 0.5, 2.0]), np.array([1.0, 1.0, 1.0]), np.array([0.0, 0.5, 0.0])]
     both_ways(ops.clamp, torch.clamp, arrays)
