@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from internals.data.collate import collate
+
 
 class Dataset:
     """Examples that can be fetched by number, in any order: subclasses write `__len__` and `__getitem__`.
@@ -93,14 +95,18 @@ class Subset(Dataset):
         outside = self.indices[(self.indices < 0) | (self.indices >= len(dataset))]
         if outside.size:
             raise IndexError(f"Subset: example {outside[0]} of a dataset of {len(dataset)}.")
-        if hasattr(dataset, "fetch"):
-            self.fetch = lambda indices: dataset.fetch(self.indices[np.asarray(indices, np.intp)])
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, index: int) -> Any:
         return self.dataset[int(self.indices[index])]
+
+    def fetch(self, indices: Sequence[int]) -> Any:
+        """Many examples at once, each field one array."""
+        if hasattr(self.dataset, "fetch"):
+            return self.dataset.fetch(self.indices[np.asarray(indices, np.intp)])
+        return collate([self[index] for index in indices])
 
     def __repr__(self) -> str:
         return f"Subset({self.dataset!r}, {len(self)} examples)"

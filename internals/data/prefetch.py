@@ -158,15 +158,27 @@ class _Processes:
         context = multiprocessing.get_context("fork" if _FORK else "spawn")
         self.workers: list[_Worker] = []
         self.submitted = 0
-        for number in range(workers):
-            ours, theirs = context.Pipe()
-            inherited = [ours, *(worker.connection for worker in self.workers)] if _FORK else []
-            process = context.Process(  # type: ignore[attr-defined]  # every context has it
-                target=_work, args=(make, theirs, inherited, os.getpid()), name=f"prefetch-{number}", daemon=True
-            )
+        try:
+            for number in range(workers):
+                self._start(context, make, number)
+        except BaseException:
+            self.close(finished=False)
+            raise
+
+    def _start(self, context: Any, make: Callable[[Any], Any], number: int) -> None:
+        ours, theirs = context.Pipe()
+        inherited = [ours, *(worker.connection for worker in self.workers)] if _FORK else []
+        process = context.Process(
+            target=_work, args=(make, theirs, inherited, os.getpid()), name=f"prefetch-{number}", daemon=True
+        )
+        try:
             process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
             theirs.close()
-            self.workers.append(_Worker(process, ours))
+        self.workers.append(_Worker(process, ours))
 
     def submit(self, recipe: Any) -> _Reply:
         number = self.submitted % len(self.workers)

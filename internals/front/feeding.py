@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +95,7 @@ def reader_of(source: Any, batch_size: int, *, shuffle: int | None) -> Reader:
     return reader.batch(batch_size)
 
 
-def batches(name: str, reader: Reader, outputs: Sequence[str] | None = None) -> Iterator[Batch]:
+def batches(name: str, reader: Reader, outputs: Sequence[str] | None = None) -> Generator[Batch, None, None]:
     """The next epoch of a reader, as Batches."""
     for item in reader:
         yield item if isinstance(item, Batch) else as_batch(name, item, outputs)

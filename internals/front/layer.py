@@ -77,6 +77,7 @@ class Layer(Module):
 
     def ensure_built(self, shapes: Sequence[tuple[int | None, ...]]) -> None:
         if not self.built:
+            self.random()  # now, so that it does not depend on who draws first
             self.build(*shapes)
             self.built = True
 

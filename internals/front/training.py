@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,7 @@ class Trainer(Layer):
         x, y : arrays, or lists of them for several inputs or outputs
             Or x alone: a Dataset of (x, y) examples, or a Reader of (x, y) or (x, y, sample_weight) batches.
         batch_size : int
-            Of arrays and datasets; a reader has its own.
+            Of arrays and datasets. A reader has its own, and its own place: see `Reader.state_dict`.
         epochs, initial_epoch : int
             Train from epoch `initial_epoch` up to `epochs`.
         verbose : {"auto", 0, 1, 2}
@@ -175,19 +176,18 @@ class Trainer(Layer):
                 self.reset_metrics()
                 logs: dict[str, float] = {}
                 step = -1
-                for step, batch in enumerate(feeding.batches("fit", reader, self._outputs())):
-                    listeners.on_train_batch_begin(step)
-                    logs = self._train_on(batch, class_weight, f"batch {step} of epoch {epoch}")
-                    listeners.on_train_batch_end(step, logs)
-                    if self.stop_training:
-                        break
+                with closing(feeding.batches("fit", reader, self._outputs())) as batches:
+                    for step, batch in enumerate(batches):
+                        listeners.on_train_batch_begin(step)
+                        logs = self._train_on(batch, class_weight, f"batch {step} of epoch {epoch}")
+                        listeners.on_train_batch_end(step, logs)
+                        if self.stop_training:
+                            break
                 if step < 0:
                     raise ValueError(f"fit: epoch {epoch} has no batches; the data are empty.")
                 self.epochs_done = epoch + 1
                 if validation is not None:
-                    kept = self._counts()
                     found = self._evaluated(validation, batch_size, listeners)
-                    self._restore(kept)
                     logs = {**logs, **{f"val_{name}": value for name, value in found.items()}}
                 listeners.on_epoch_end(epoch, logs)
                 if self.stop_training:
@@ -343,18 +343,8 @@ class Trainer(Layer):
         """Begin to count anew."""
         self._warn_of_nan = True
         if self._prepared:
-            for one in self._all_metrics():
+            for one in (self._loss_mean, *self._loss_means, *(one for metrics in self.metrics for one in metrics)):
                 one.reset()
-
-    def _all_metrics(self) -> list[Metric]:
-        return [self._loss_mean, *self._loss_means, *(one for metrics in self.metrics for one in metrics)]
-
-    def _counts(self) -> list[dict[str, Any]]:
-        return [dict(vars(one)) for one in self._all_metrics()]
-
-    def _restore(self, counts: list[dict[str, Any]]) -> None:
-        for one, kept in zip(self._all_metrics(), counts, strict=True):
-            vars(one).update(kept)
 
     # Checks, and what was given in one form or another
 

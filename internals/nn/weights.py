@@ -104,7 +104,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     OSError
         The folder is missing or read-only, or the disk full; what was at `path` is unchanged.
     """
-    target = Path(path)
+    target = Path(path).resolve() if os.path.islink(path) else Path(path)  # a link stays one
     temporary = None
     try:
         _remove_left_behind(target)

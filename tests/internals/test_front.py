@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import multiprocessing
 import subprocess
 import sys
 import warnings
@@ -305,3 +306,16 @@ def test_a_bar_on_a_terminal() -> None:
     assert b"Epoch 1/2  " in told
     assert "━".encode() in told
     assert b"32/32" in told
+
+
+def test_workers_end_when_fit_is_stopped() -> None:
+    """While the error is still held, as a notebook holds the last one."""
+
+    def stop(batch: int, logs: Any) -> None:
+        raise KeyboardInterrupt
+
+    reader = data.read(data.ArrayDataset(X, Y)).batch(4).prefetch(2, processes=True)
+    with pytest.raises(KeyboardInterrupt) as held:
+        compiled().fit(reader, verbose=0, callbacks=[front.LambdaCallback(on_train_batch_end=stop)])
+    assert held is not None
+    assert not multiprocessing.active_children()

@@ -143,16 +143,18 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         save_arrays(tmp_path / "x", {"x": np.zeros(2)})
 
 
-def test_permissions_stay_and_links_are_not_followed_halfway(tmp_path: Path) -> None:
+def test_permissions_and_links_stay(tmp_path: Path) -> None:
     path = tmp_path / "x"
     replace_file(path, b"one")
     usual = tmp_path / "usual"
     usual.write_bytes(b"")
     assert path.stat().st_mode == usual.stat().st_mode
     path.chmod(0o640)
-    replace_file(path, b"two")
+    (tmp_path / "link").symlink_to(path)
+    replace_file(tmp_path / "link", b"two")
+    assert (tmp_path / "link").is_symlink()
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o640)
-    assert [one.name for one in sorted(tmp_path.iterdir())] == ["usual", "x"]
+    assert [one.name for one in sorted(tmp_path.iterdir())] == ["link", "usual", "x"]
 
 
 def test_a_read_only_folder_is_one_clear_error() -> None:

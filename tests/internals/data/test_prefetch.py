@@ -140,9 +140,28 @@ def test_as_many_items_are_made_at_once_as_there_are_workers(kind: str) -> None:
     assert list(reader.prefetch(3, processes=KINDS[kind])) == list(range(9))
 
 
+SPAWNED = """
+import multiprocessing, numpy as np
+from internals.data import ArrayDataset, prefetch, read, split
+prefetch._FORK = False
+digits = split(ArrayDataset(np.arange(9)), (4, 5))[1]
+print(list(read(digits).batch(2).map(len).prefetch(2, processes=True)))
+try:
+    list(read(range(3)).map(lambda i: i).prefetch(2, processes=True))
+except Exception as error:
+    print("pickle" in str(error), multiprocessing.active_children())
+"""
+
+
+@pytest.mark.slow
+def test_where_nothing_is_forked_functions_are_sent() -> None:
+    done = subprocess.run([sys.executable, "-c", SPAWNED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[2, 2, 1]", "True []"], done.stderr
+
+
 STOPPED = """
 import os, sys, time
-from internals.data import read
+from internals.data import ArrayDataset, prefetch, read, split
 reader = read(range(1000)).map(lambda i: time.sleep(0.005) or i).prefetch(3, processes=True)
 for item in reader:
     if item == 20:
