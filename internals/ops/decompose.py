@@ -119,6 +119,9 @@ qr = row(
 )
 
 
+UNSETTLED = "the iteration did not settle. Check x for NaN and infinity"
+
+
 def _towards(xp: Any, vectors: Any) -> Any:
     """For each column 1 or -1, by which its largest entry becomes positive."""
     if not vectors.size:
@@ -128,7 +131,7 @@ def _towards(xp: Any, vectors: Any) -> Any:
 
 
 def _eigh(xp: Any, x: Any) -> tuple[Any, Any]:
-    values, vectors = xp.linalg.eigh(0.5 * (x + xp.swapaxes(x, -1, -2)))
+    values, vectors = lapack("eigh", UNSETTLED, xp.linalg.eigh, 0.5 * (x + xp.swapaxes(x, -1, -2)))
     return values, vectors * _towards(xp, vectors)
 
 
@@ -178,7 +181,7 @@ eigh = row(
 
 
 def _svd(xp: Any, x: Any) -> tuple[Any, Any, Any]:
-    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    u, s, vh = lapack("svd", UNSETTLED, xp.linalg.svd, x, full_matrices=False)
     signs = _towards(xp, u)
     return u * signs, s, vh * xp.swapaxes(signs, -1, -2)
 

@@ -239,6 +239,7 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("triangular_solve", lambda: ops.triangular_solve(of(3, 3) * 0.0, of(3, 1)), ValueError, "singular"),
     ("inverse", lambda: ops.inverse(of(3, 3)), ValueError, "singular"),
     ("cholesky", lambda: ops.cholesky(-of(3, 3)), ValueError, "not positive definite"),
+    ("svd", lambda: ops.svd(of(2, 2) * float("nan")), ValueError, "did not settle. Check x for NaN"),
     ("lstsq", lambda: ops.lstsq(of(2, 3), of(2, 1)), ValueError, r"\(2, 3\) has fewer rows"),
     *[(name, lambda op=TABLE[name]: op(of(3), of(3, 1)), ValueError, r"\(3,\) and \(3, 1\)")
       for name in ("l1", "huber", "kl_div")],
