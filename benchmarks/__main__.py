@@ -14,33 +14,32 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 
 
+STEPS = {
+    "mlp_step": ("MLP step 784-256-10, batch 128", 10),
+    "cnn_step": ("LeNet step, 1 x 28 x 28, batch 64", 5),
+    "lstm_step": ("LSTM step, 28 steps of 28, 128 units, batch 32", 5),
+    "transformer_step": ("transformer block step, width 128, 4 heads, 16 x 64", 2),
+}
+"""The training steps: what they are called, and how often each contender takes one in a round."""
+
+TOLERANCE = 1e-4
+"""By how much the first losses may differ."""
+
+
 def speed(quick: bool) -> None:
-    """Training steps, one recorded add, a long chain: against each framework that is installed."""
-    from benchmarks.frameworks import ALL, threads
+    """Training steps, one recorded add, a long chain: against each framework that is installed; memory; a profile."""
     from benchmarks.side_by_side import Row, compare
+    from benchmarks.workloads import threads
 
-    running: dict[str, Any] = {}
-    absent: dict[str, str] = {}
-    for framework in ALL:
-        if framework.name == "tinygrad" and not shutil.which("clang"):
-            absent["tinygrad"] = "needs clang"
-            continue
-        try:
-            running[framework.name] = framework()
-        except ImportError as error:
-            absent[framework.name] = f"not installed ({error.name})"
-    cnn_steps = {name: one.cnn_step for name, one in running.items() if hasattr(one, "cnn_step")}
-    for steps in ({name: one.mlp_step for name, one in running.items()}, cnn_steps):
-        losses = {name: step() for name, step in steps.items()}
-        if max(losses.values()) - min(losses.values()) > 1e-4:
-            raise SystemExit(f"benchmarks: the frameworks do not do the same step; first losses {losses}")
-
+    running, absent = _contenders()
     rounds = 5 if quick else 31
     rows: list[Row] = []
-    rows += compare(
-        "MLP step 784-256-10, batch 128", {n: f.mlp_step for n, f in running.items()}, calls=10, rounds=rounds
-    )
-    rows += compare("LeNet step, 1 x 28 x 28, batch 64", cnn_steps, calls=5, rounds=rounds)
+    for step, (workload, calls) in STEPS.items():
+        steps = {name: getattr(one, step) for name, one in running.items() if hasattr(one, step)}
+        losses = {name: run() for name, run in steps.items()}
+        if max(losses.values()) - min(losses.values()) > TOLERANCE:
+            raise SystemExit(f"benchmarks: {step}: the frameworks do not do the same; first losses {losses}")
+        rows += compare(workload, steps, calls=calls, rounds=rounds)
     rows += compare(
         "one recorded add, (3, 4)",
         {n: f.add for n, f in running.items() if hasattr(f, "add")},
@@ -54,6 +53,9 @@ def speed(quick: bool) -> None:
         rounds=3 if quick else 9,
     )
     lines = [
+        f"Threads: {threads()}. Each ratio is the median over {rounds} rounds (of the chain {rows[-1].rounds}), in "
+        "each of which every contender runs; the last column is its spread.",
+        "",
         "| workload | against | theirs | ours | ours / theirs | 10 % - 90 % |",
         "|---|---|---|---|---|---|",
         *(
@@ -64,7 +66,65 @@ def speed(quick: bool) -> None:
     ]
     for name, why in absent.items():
         lines.append(f"| - | {name} | {why} | | | |")
-    _write("speed", lines, {"threads": threads(), "rows": [asdict(row) for row in rows], "absent": absent})
+    for name, one in running.items():
+        for step, why in getattr(one, "lacks", {}).items():
+            lines.append(f"| {STEPS[step][0]} | {name} | {why} | | | |")
+    memory = _memory()
+    lines += [
+        "",
+        "Peak memory that a step takes, above what model and batch hold (`python -m benchmarks.peak`, a process each):",
+        "",
+        "| workload | torch | ours | ours / torch |",
+        "|---|---|---|---|",
+        *(
+            f"| {workload} | {t / 1e6:.1f} MB | {o / 1e6:.1f} MB | **{o / t:.2f}** |"
+            for workload, (o, t) in memory.items()
+        ),
+    ]
+    lines += _profile(running["internals"])
+    data = {"threads": threads(), "rows": [asdict(row) for row in rows], "absent": absent, "peak_bytes": memory}
+    _write("speed", lines, data)
+
+
+def _contenders() -> tuple[dict[str, Any], dict[str, str]]:
+    """Those that can run here, and why the others can't."""
+    from benchmarks.contenders import ALL
+
+    running: dict[str, Any] = {}
+    absent: dict[str, str] = {}
+    for framework in ALL:
+        if framework.name == "tinygrad" and not shutil.which("clang"):
+            absent["tinygrad"] = "needs clang"
+            continue
+        try:
+            running[framework.name] = framework()
+        except ImportError as error:
+            absent[framework.name] = f"not installed ({error.name})"
+    return running, absent
+
+
+def _memory() -> dict[str, tuple[int, int]]:
+    """Bytes at the peak, of ours and of torch's steps."""
+    from benchmarks.peak import peak
+
+    steps = {step: name for step, (name, _) in STEPS.items() if step != "mlp_step"}
+    return {name: (peak("internals", step), peak("torch", step)) for step, name in steps.items()}
+
+
+def _profile(ours: Any) -> list[str]:
+    """Where the time of our steps goes, as lines of the report."""
+    from benchmarks.profile import profile
+
+    lines = [
+        "",
+        "Where the time goes, in milliseconds of one step; a rule's time includes all that it runs:",
+        "",
+        "| workload | op | forward | backward | share |",
+        "|---|---|---|---|---|",
+    ]
+    for step, (workload, calls) in STEPS.items():
+        lines += profile(getattr(ours, step), calls=4 * calls).lines(workload)
+    return lines
 
 
 def _time(seconds: float) -> str:
