@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 Names = Mapping[str, Any]
 
 SPACING = 100
@@ -134,6 +136,8 @@ def pool(
 def queue(names: Names, events: list[list[Any]], launch: float) -> list[list[Any]]:
     """The learner's ``[start, end, host]`` for every event of a trace."""
     answer = names["timeline"]([tuple(event) for event in events], launch)
+    if isinstance(answer, np.ndarray):
+        answer = answer.tolist()
     if not isinstance(answer, (list, tuple)):
         raise TypeError(f"timeline returned {_kind(answer)}; expected a list with (start, end, host) for each event.")
     times = []

@@ -30,9 +30,9 @@ def where(inputs: Inputs, got: Any, want: Any) -> list[str]:
         wrong = []
         if got["raised"] != "DeviceError":
             wrong.append(f"A {str(got['raised'])[:40]} was raised where a DeviceError was expected.")
-        if not got["names_op"]:
+        if got["names_op"] is not True:
             wrong.append("The message does not name the operation.")
-        if not got["names_two"]:
+        if got["names_two"] is not True:
             wrong.append("The message does not name both devices: say which two met.")
         return wrong
     if "raised" in got:

@@ -319,7 +319,7 @@ class Pool(Pool):
         return sum(first.size for first in whole)
 
 
-# %% wrong: emptied without telling the source | asked nothing
+# %% wrong: emptied without telling the source | asked nothing|expected to free
 
 
 class Pool(Pool):
