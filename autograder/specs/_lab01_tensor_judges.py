@@ -70,7 +70,6 @@ def _places_played(inputs: Inputs) -> Iterator[tuple[str, int]]:
     steps = sum(i * s for i, s in zip(index, strides, strict=True))
     yield "The offset is left out: the first entry need not be the first of the storage.", steps
     yield "The offset is taken away where it should be added.", steps - offset
-    yield "The strides are ignored: the index is added up as it is.", offset + sum(index)
     yield (
         "The strides are met in reverse order with the index.",
         offset + sum(i * s for i, s in zip(index, strides[::-1], strict=True)),
@@ -79,6 +78,7 @@ def _places_played(inputs: Inputs) -> Iterator[tuple[str, int]]:
         "The sizes of the strides are used without their signs.",
         offset + sum(i * abs(s) for i, s in zip(index, strides, strict=True)),
     )
+    yield "The strides are ignored: the index is added up as it is.", offset + sum(index)
     yield (
         "The place is computed from the row-major strides of the shape; the strides that were given say where entries "
         "lie.",

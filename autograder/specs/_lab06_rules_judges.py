@@ -51,10 +51,12 @@ def max_judge(hints: Mapping[str, str]) -> Judge:
 
     def judge(inputs: Inputs, got: Any, want: Any) -> list[str]:
         faults = to_first(inputs, got, want)
-        if not faults:
-            return []
         shared = max_shared(inputs)
-        return [] if not compare(got, shared) else faults
+        if not faults or not compare(got, shared):
+            return []
+        if compare(want, shared):
+            faults[0] += " (Where entries tie, an even share is as good as all to the first.)"
+        return faults
 
     return judge
 
@@ -62,7 +64,7 @@ def max_judge(hints: Mapping[str, str]) -> Judge:
 def _played(
     mistakes: Callable[[Inputs], Iterator[Mistake]], inputs: Inputs, got: Any, want: Any, parts: Sequence[str]
 ) -> list[str]:
-    """One sentence for each part of the answer that some mistake explains."""
+    """A sentence for each mistake that explains some part of the answer, with the parts it explains."""
     found: dict[int, list[str]] = {}
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing, in a mistake that does not fit
@@ -76,10 +78,10 @@ def _played(
                 continue  # this mistake does not even run on this case
             if _same(came, wrong) and not _same(wrong, due) and words not in found.get(place, []):
                 found.setdefault(place, []).append(words)
-    return [
-        (f"{parts[place]}: " if parts else "") + " Or: ".join(sentences[:2])
-        for place, sentences in sorted(found.items())
-    ]
+    concerned: dict[str, list[str]] = {}
+    for place, sentences in sorted(found.items()):
+        concerned.setdefault(" Or: ".join(sentences[:2]), []).append(parts[place] if parts else "")
+    return [f"{' and '.join(names)}: {words}" if parts else words for words, names in concerned.items()]
 
 
 def _in_general(

@@ -225,12 +225,13 @@ def max_mistakes(inputs: Inputs) -> Iterator[Mistake]:
         "take the first (torch.max), or share evenly (torch.amax, tf.reduce_max).",
         last,
     )
-    yield (
-        0,
-        "The cotangent is shared among all entries that are largest anywhere; each maximum has its own ties, so count "
-        "them along the axis.",
-        lambda: g * tied / max(int(tied.sum()), 1),
-    )
+    if np.size(inputs["g"]) > 1:
+        yield (
+            0,
+            "The cotangent is shared among all entries that are largest anywhere; each maximum has its own ties, so "
+            "count them along the axis.",
+            lambda: g * tied / max(int(tied.sum()), 1),
+        )
     yield 0, "The cotangent is ignored.", lambda: tied.astype(float)
     yield 0, "The cotangent is ignored.", lambda: tied / counts
     if axis is not None and x.ndim > 1:
@@ -246,12 +247,13 @@ def max_mistakes(inputs: Inputs) -> Iterator[Mistake]:
         lambda: g * (x == np.min(x, axis=along, keepdims=True, initial=np.inf)),
     )
     yield 0, "The cotangent goes to every entry; only the largest ones had a part in the result.", lambda: g
-    yield (
-        0,
-        "Only the largest entry of the whole array gets a cotangent; each place of the result has its own largest "
-        "entry.",
-        lambda: g * (x == x.max()),
-    )
+    if np.size(inputs["g"]) > 1:
+        yield (
+            0,
+            "Only the largest entry of the whole array gets a cotangent; each place of the result has its own largest "
+            "entry.",
+            lambda: g * (x == x.max()),
+        )
 
 
 def _one_hot(place: Any, x: np.ndarray) -> np.ndarray:

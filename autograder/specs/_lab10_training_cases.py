@@ -22,6 +22,11 @@ def numbers(rng: np.random.Generator, shape: Shape, dtype: str = "float64") -> n
     return np.asarray(np.round(values, 3), dtype=dtype)
 
 
+def sized(rng: np.random.Generator, shape: Shape | None, dtype: str, size: float) -> np.ndarray | None:
+    """`numbers`, times `size`; None for no shape."""
+    return None if shape is None else np.asarray(numbers(rng, shape, dtype) * size, dtype)
+
+
 def rates(rng: np.random.Generator, steps: int) -> list[float]:
     return [float(np.round(rate, 3)) for rate in rng.uniform(0.02, 0.2, steps)]
 
@@ -191,7 +196,7 @@ def clip_case(
     layout: str = "rows",
 ) -> Inputs:
     """`bound` is a share of the norm of the gradients, where they have one."""
-    gradients = [None if shape is None else numbers(rng, shape, dtype) * np.dtype(dtype).type(size) for shape in shapes]
+    gradients = [sized(rng, shape, dtype, size) for shape in shapes]
     norm = float(np.sqrt(sum(float(np.sum(np.square(g, dtype=np.float64))) for g in gradients if g is not None)))
     max_norm = float(np.round(bound * (norm or 1.0), 3))
     return {"what": "clip", "given": {"gradients": gradients, "max_norm": max_norm, "layout": layout}}
@@ -301,9 +306,7 @@ def scaler_case(
     """One step for each of `bad`: the number that spoils an entry of gradient `where`, or None."""
     steps = []
     for spoil in bad:
-        gradients = [
-            None if shape is None else numbers(rng, shape, dtype) * np.dtype(dtype).type(8) for shape in shapes
-        ]
+        gradients = [sized(rng, shape, dtype, 8.0) for shape in shapes]
         if spoil is not None:
             gradient = gradients[where]
             assert gradient is not None
@@ -326,6 +329,7 @@ def scaler_edges(rng: np.random.Generator) -> list[Inputs]:
         scaler_case(rng, 8.0, 2, [INFINITE, NAN, INFINITE, None, None]),
         scaler_case(rng, 2.0, 2, [None, INFINITE], [(2,), (2, 2)], where=1),
         scaler_case(rng, 2.0, 2, [None, NAN, None], [None, (1,), ()], where=2),
+        scaler_case(rng, 2.0, 2, [INFINITE, NAN], [(1,), (1,)], where=1),
         scaler_case(rng, 2.0, 2, [None, None], [(0,), (1, 2)], dtype="float64"),
         scaler_case(rng, 0.5, 4, [INFINITE, INFINITE, None], [()], dtype="float64"),
         large,

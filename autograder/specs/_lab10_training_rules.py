@@ -35,8 +35,7 @@ def sgd(
             velocity = g
         step = velocity if mistake != "old velocity" else before
         if nesterov and mistake != "nesterov never":
-            ahead = before if mistake == "nesterov looks back" else velocity
-            step = g + momentum * ahead
+            step = g + momentum * velocity
             if mistake == "nesterov adds":
                 step = g + velocity
         rate = 1 if mistake == "rate inside" else lrs[0] if mistake == "first rate" else lr
@@ -50,8 +49,8 @@ def sgd(
 
 
 SGD_MISTAKES = {
-    "nothing in place": "Neither array has changed. `p = p - ...` makes a new array and leaves the one that was given as "
-    "it is; write into it: `p -= ...`.",
+    "nothing in place": "Neither array has changed. `p = p - ...` makes a new array and leaves the given one as it is; "
+    "write into it: `p -= ...`.",
     "not in place": "The parameter never moves. `p = p - ...` makes a new array and leaves the one that was "
     "given as it "
     "is; write into it: `p -= ...`.",
@@ -65,9 +64,9 @@ SGD_MISTAKES = {
     "but the velocity is another, and once lr changes so are the steps.",
     "no momentum": "The velocity is only the last gradient: what it was before must stay in it, times momentum.",
     "old velocity": "The parameter moves by the velocity from before this gradient. Update the velocity first.",
-    "nesterov never": "With nesterov=True the step is the same as without: it must be gradient + momentum * velocity.",
+    "nesterov never": "With nesterov=True the step is the same as without: it must be gradient + momentum * velocity, with "
+    "the new velocity. (With the old one, that sum is the new velocity itself.)",
     "nesterov always": "Nesterov's step is taken also where nesterov is False.",
-    "nesterov looks back": "Nesterov's step uses the velocity from before this gradient; it must use the new one.",
     "nesterov adds": "Nesterov's step is gradient + momentum * velocity; the momentum is missing.",
     "first rate": "The step size of the first call is used in all of them.",
 }

@@ -11,9 +11,15 @@ from autograder.specs import _lab10_training_cases as cases
 from autograder.specs import _lab10_training_judges as judges
 from autograder.specs import _lab10_training_oracles as oracles
 from autograder.specs import _lab10_training_show as show
-from autograder.specs._source import source
+from autograder.specs._source import source as source_of
 
 # --- replays: source that shows a case in the learner's own notebook ----------------------------------
+
+
+def source(array: np.ndarray) -> str:
+    """Source of an array that can be written to."""
+    dtype = "" if array.dtype == np.float64 else f", dtype=np.{array.dtype.name}"
+    return source_of(array) if array.size else f"np.zeros({array.shape}{dtype})"
 
 
 def laid(array: np.ndarray, layout: str) -> str:

@@ -205,6 +205,26 @@ def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
         assert task.judge(inputs, got, task.oracles["numpy"](np, **inputs)) == []
 
 
+def test_the_differences_of_the_notebook_check_its_own_rules() -> None:
+    names, rng = solved(), np.random.default_rng(4)
+    x, weight, bias = rng.standard_normal((2, 4)), rng.standard_normal(4), rng.standard_normal(4)
+    g = rng.standard_normal((2, 4))
+    by_rule = names["layer_norm_rule"](g, x, weight, bias, 0.1)[0]
+    by_differences = names["differences"](lambda x: names["layer_norm"](x, weight, bias, 0.1), g, x)
+    assert np.allclose(by_rule, by_differences, rtol=1e-6, atol=1e-8)
+    image, kernel = rng.standard_normal((1, 2, 5, 4)), rng.standard_normal((2, 2, 3, 2))
+    out = names["conv2d"](image, kernel, (2, 1), (1, 0))
+    g = rng.standard_normal(out.shape)
+    for place, differ in enumerate((image, kernel)):
+        both = [image, kernel]
+        by_rule = names["conv2d_rule"](g, image, kernel, (2, 1), (1, 0))[place]
+
+        def forward(moved: np.ndarray, place: int = place, both: list[np.ndarray] = both) -> np.ndarray:
+            return names["conv2d"](*both[:place], moved, *both[place + 1 :], (2, 1), (1, 0))
+
+        assert np.allclose(by_rule, names["differences"](forward, g, differ), rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_edges_reach_where_answers_break(task: Task) -> None:
     text = json.dumps([shape_of(inputs) for inputs in task.edges(np.random.default_rng(3))])
