@@ -182,7 +182,7 @@ def reshape(view, shape):
     return View(view.storage, shape, reversed(strides), view.offset)
 
 
-# %% wrong: joined in column-major order | No strides read|lies at|strides exist
+# %% wrong: all strides from the smallest one | No strides read|lies at|new strides are row-major
 
 
 def reshape(view, shape):
