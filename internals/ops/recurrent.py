@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import cast, greater, tanh
+from internals.ops.elementwise import cast, greater, tanh, zeros_like
 from internals.ops.reduce import sum, wide
 from internals.ops.shape import concat, expand_dims, reshape, stack
 from internals.ops.spec import Spec
@@ -143,32 +143,31 @@ def _lstm(xp: Any, x: Any, h0: Any, c0: Any, weight: Any) -> Any:
     return _narrow(dtype, hidden, cell, gates)
 
 
-def _lstm_slopes(gates: Any) -> list[Any]:
-    """What the activations of the gates pass on: s (1 - s), and 1 - s s of the one that is a tanh."""
-    i, f, g, o = (_part(gates, k, 4) for k in range(4))
-    return [i * (1 - i), f * (1 - f), 1 - g * g, o * (1 - o)]
+def _lstm_bends(weight: Any) -> Any:
+    """1 where a gate is a tanh, and 0 where it is the logistic function; (4 * units,)."""
+    zeros = zeros_like(weight[: weight.shape[1], 0])
+    return concat([zeros, zeros, zeros + 1, zeros], axis=0)
+
+
+def _lstm_slopes(gates: Any, bends: Any) -> Any:
+    """What the activations of the gates pass on: s (1 - s), and of a tanh (1 + s) (1 - s)."""
+    return (gates + bends) * (1 - gates)
 
 
 def _lstm_vjp(by: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple[Any, ...]:
     by_hidden, by_cell, by_gates = by
+    bends, found = _lstm_bends(weight), []
     h_back = c_back = None
-    found = []
     for t in reversed(range(x.shape[0])):
         # One step at a time, all of it: what is between its parts stays in the cache.
-        gates, cell = out.gates[t], out.cell[t]
+        gates, cell, before = out.gates[t], out.cell[t], out.cell[t - 1] if t else c0
         i, f, g, o = (_part(gates, k, 4) for k in range(4))
         squashed = tanh(cell)
-        slopes = _lstm_slopes(gates)
         by_h = _total(_at(by_hidden, t), h_back)
-        by_c = _total(_at(by_cell, t), c_back, None if by_h is None else by_h * o * (1 - squashed * squashed))
-        if by_h is None:
-            by_h = 0 * cell
-        if by_c is None:
-            by_c = 0 * cell
-        before = out.cell[t - 1] if t else c0
-        by_activations = [by_c * g, by_c * before, by_c * i, by_h * squashed]
-        d = concat([a * slope for a, slope in zip(by_activations, slopes, strict=True)], axis=1)
-        d = d if by_gates is None else d + by_gates[t] * concat(slopes, axis=1)
+        by_h = 0 * cell if by_h is None else by_h
+        by_c = _total(by_h * o * (1 - squashed * squashed), _at(by_cell, t), c_back)
+        by_activations = _total(concat([by_c * g, by_c * before, by_c * i, by_h * squashed], axis=1), _at(by_gates, t))
+        d = by_activations * _lstm_slopes(gates, bends)
         h_back, c_back = d @ weight, by_c * f
         found.append(d)
     d = stack(found[::-1], axis=0)
@@ -178,7 +177,7 @@ def _lstm_vjp(by: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple
 def _lstm_push(moving: int) -> Callable[..., Any]:
     def rule(tangent: Any, out: Any, x: Any, h0: Any, c0: Any, weight: Any) -> tuple[Any, ...]:
         before_h, before_c = _before(h0, out.hidden), _before(c0, out.cell)
-        slopes, squashed = concat(_lstm_slopes(out.gates), axis=-1), tanh(out.cell)
+        slopes, squashed = _lstm_slopes(out.gates, _lstm_bends(weight)), tanh(out.cell)
         by_h, by_c = (tangent if moving == k else None for k in (1, 2))
         found: tuple[list[Any], ...] = [], [], []
         for t in range(x.shape[0]):
