@@ -9,6 +9,7 @@ computes, at once; how long that would take, `timing` says.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -40,6 +41,11 @@ class Counters:
     """Kernels: calls that made a new array or wrote into one; views are free, as on a GPU."""
 
 
+_counting = threading.RLock()
+"""Held while counters change: loaders copy from threads of their own. One thread may enter it twice, since the garbage
+collector may drop an array while a counter changes."""
+
+
 class Sim(Device):
     """A simulated accelerator with a memory of its own.
 
@@ -50,7 +56,7 @@ class Sim(Device):
     counters : Counters
         Transfers, launches and memory since the device was made or `reset` last.
     clock : Clock
-        When what would have happened. It belongs to one host thread.
+        When what would have happened, as if one host thread did all of it.
     """
 
     def __init__(self, index: int) -> None:
@@ -104,8 +110,9 @@ class Sim(Device):
         block = _Block(self, array.nbytes)
         memory = block.array(array.shape, array.dtype, strides)
         np.copyto(memory, array)
-        self.counters.to_device += 1
-        self.counters.to_device_bytes += array.nbytes
+        with _counting:
+            self.counters.to_device += 1
+            self.counters.to_device_bytes += array.nbytes
         arrived = self.clock.copy("copy to device", array.nbytes, pinned=pinned)
         block.arrival = (self.clock, arrived) if pinned else None
         return SimArray(memory, self, block)
@@ -116,8 +123,9 @@ class Sim(Device):
         return max([time for clock, time in awaited if clock is self.clock], default=0.0)
 
     def to_host(self, array: SimArray) -> np.ndarray:
-        self.counters.to_host += 1
-        self.counters.to_host_bytes += array.nbytes
+        with _counting:
+            self.counters.to_host += 1
+            self.counters.to_host_bytes += array.nbytes
         self.clock.copy("copy to host", array.nbytes)
         return array._memory.copy(order="K")
 
@@ -132,9 +140,10 @@ class _Block:
         self.handle = device.memory.allocate(nbytes)
         self.device, self.nbytes = device, nbytes
         self.arrival: tuple[Clock, float] | None = None
-        counters = device.counters
-        counters.allocated += nbytes
-        counters.peak = max(counters.peak, counters.allocated)
+        with _counting:
+            counters = device.counters
+            counters.allocated += nbytes
+            counters.peak = max(counters.peak, counters.allocated)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...], start: int = 0) -> np.ndarray:
         """The memory as an array, whose first entry is `start` bytes behind the first byte."""
@@ -145,7 +154,8 @@ class _Block:
 
     def __del__(self) -> None:
         if self.handle is not None:
-            self.device.counters.allocated -= self.nbytes
+            with _counting:
+                self.device.counters.allocated -= self.nbytes
 
 
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -299,7 +309,8 @@ class SimModule:
         wrapped = self._wrap(result, operands, made)
         if made or name in WRITING or kwargs.get("out") is not None:
             inputs = [operand._memory for operand in operands]
-            self._device.counters.launches += 1
+            with _counting:
+                self._device.counters.launches += 1
             self._device.clock.launch(
                 name,
                 bytes_moved(name, inputs, made),

@@ -21,6 +21,7 @@ some where it matters.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -94,45 +95,50 @@ class Clock:
         self.now = self.queue_end = self.copy_end = 0.0
         self.events: deque[Event] = deque(maxlen=2**16)
         self._waiting: deque[float] = deque()
+        self._lock = threading.RLock()
 
     def launch(self, what: str, nbytes: int, operations: float, inputs_ready: float = 0.0) -> float:
         """Hand over a kernel; when it will have ended."""
         waiting = self._waiting
-        while waiting and waiting[0] <= self.now:
-            waiting.popleft()
-        if len(waiting) >= self.model.depth:
-            self._wait("the queue is full", waiting.popleft())
-        self.work(f"launch {what}", self.model.launch)
-        start = max(self.now, self.queue_end, inputs_ready)
-        self.queue_end = start + self.model.kernel_seconds(nbytes, operations)
-        waiting.append(self.queue_end)
-        self.events.append(Event(what, "queue", start, self.queue_end))
-        return self.queue_end
+        with self._lock:
+            while waiting and waiting[0] <= self.now:
+                waiting.popleft()
+            if len(waiting) >= self.model.depth:
+                self._wait("the queue is full", waiting.popleft())
+            self.work(f"launch {what}", self.model.launch)
+            start = max(self.now, self.queue_end, inputs_ready)
+            self.queue_end = start + self.model.kernel_seconds(nbytes, operations)
+            waiting.append(self.queue_end)
+            self.events.append(Event(what, "queue", start, self.queue_end))
+            return self.queue_end
 
     def copy(self, what: str, nbytes: int, *, pinned: bool = False) -> float:
         """Move bytes between host and device; when they will have arrived."""
-        if pinned:
-            self.work(f"launch {what}", self.model.launch)
-            start = max(self.now, self.copy_end)
-        else:
-            start = max(self.now, self.queue_end, self.copy_end)
-        self.copy_end = start + self.model.copy_seconds(nbytes)
-        self.events.append(Event(what, "copy", start, self.copy_end))
-        if not pinned:
-            self._wait(f"wait for {what}", self.copy_end)
-        return self.copy_end
+        with self._lock:
+            if pinned:
+                self.work(f"launch {what}", self.model.launch)
+                start = max(self.now, self.copy_end)
+            else:
+                start = max(self.now, self.queue_end, self.copy_end)
+            self.copy_end = start + self.model.copy_seconds(nbytes)
+            self.events.append(Event(what, "copy", start, self.copy_end))
+            if not pinned:
+                self._wait(f"wait for {what}", self.copy_end)
+            return self.copy_end
 
     def work(self, what: str, seconds: float) -> None:
         """Let the host do something for a while."""
         if not seconds >= 0:
             raise ValueError(f"work: {what!r} takes {seconds!r} seconds; expected a number not below 0.")
-        self.events.append(Event(what, "host", self.now, self.now + seconds))
-        self.now += seconds
+        with self._lock:
+            self.events.append(Event(what, "host", self.now, self.now + seconds))
+            self.now += seconds
 
     def synchronise(self) -> float:
         """Let the host wait until nothing is left to do; what time it is then."""
-        self._wait("synchronise", max(self.queue_end, self.copy_end))
-        return self.now
+        with self._lock:
+            self._wait("synchronise", max(self.queue_end, self.copy_end))
+            return self.now
 
     def _wait(self, what: str, until: float) -> None:
         if until > self.now:

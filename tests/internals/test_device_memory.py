@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,47 @@ def test_arrays_of_sim_lie_in_its_pool() -> None:
     address = y.data.address
     del y
     assert (x + 1).data.address == address
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_threads_share_a_simulated_accelerator(often: None) -> None:
+    """Loaders copy from threads of their own: nothing is lost from memory, counters or clock."""
+    sim, wrong = device("sim:6"), []
+    sim.memory = Pool(HostSource(), name="sim:6")
+    sim.reset()
+    before = sim.counters.allocated
+
+    def work(seed: int) -> None:
+        try:
+            rng = np.random.default_rng(seed)
+            for _ in range(200):
+                host = rng.standard_normal(int(rng.integers(1, 2000))).astype(np.float32)
+                array = sim.from_host(host, pinned=bool(rng.integers(2)))
+                np.testing.assert_array_equal(sim.to_host(array * 2 + array), host * 2 + host)
+        except Exception as error:  # noqa: BLE001 - to be shown by the test's own thread
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    counted = sim.counters
+    assert (counted.allocated, counted.launches, counted.to_device, counted.to_host) == (before, 1600, 800, 800)
+    kernels = [event for event in sim.timeline() if event.lane == "queue"]
+    assert len(kernels) == 1600
+    assert all(one.end <= other.start for one, other in pairwise(kernels)), "two kernels at once in one queue"
+    assert sim.memory.figures.current == 0
+    check(sim.memory)
 
 
 def test_an_array_too_large_for_sim_is_refused_and_nothing_is_counted() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -318,7 +319,16 @@ def test_memory_that_was_given_back_is_gone_at_once() -> None:
 # Threads
 
 
-def test_threads_share_a_pool() -> None:
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_threads_share_a_pool(often: None) -> None:
     pool, wrong = Pool(Counted()), []
 
     def work(seed: int) -> None:
