@@ -64,8 +64,8 @@ SGD_MISTAKES = {
     "but the velocity is another, and once lr changes so are the steps.",
     "no momentum": "The velocity is only the last gradient: what it was before must stay in it, times momentum.",
     "old velocity": "The parameter moves by the velocity from before this gradient. Update the velocity first.",
-    "nesterov never": "With nesterov=True the step is the same as without: it must be gradient + momentum * velocity, with "
-    "the new velocity. (With the old one, that sum is the new velocity itself.)",
+    "nesterov never": "With nesterov=True the step is the same as without: it must be gradient + momentum * velocity, "
+    "with the new velocity. (With the old one, that sum is the new velocity itself.)",
     "nesterov always": "Nesterov's step is taken also where nesterov is False.",
     "nesterov adds": "Nesterov's step is gradient + momentum * velocity; the momentum is missing.",
     "first rate": "The step size of the first call is used in all of them.",

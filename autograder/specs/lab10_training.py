@@ -197,6 +197,7 @@ BATCHES = Task(
     edges=cases.batches_edges,
     oracles={"torch": oracles.batches_torch, "tensorflow": oracles.batches_tensorflow, "numpy": oracles.batches_numpy},
     judge=judges.batches,
+    examples=12,
     hints={
         "signature": "It is called as Batches(n, batch_size, seed), next_batch(), state_dict() and "
         "load_state_dict(state).",
@@ -216,6 +217,7 @@ SCALER = Task(
     edges=cases.scaler_edges,
     oracles={"torch": oracles.scaler_torch, "tensorflow": oracles.scaler_tensorflow, "numpy": oracles.scaler_numpy},
     judge=judges.scaler,
+    examples=12,
     hints={"none_used": "A gradient can be None: it is finite, and there is nothing to divide."},
 )
 

@@ -89,7 +89,7 @@ def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=True):
     parameter -= lr * (gradient + momentum * velocity)
 
 
-# %% wrong: nesterov with the old velocity | from before this gradient
+# %% wrong: nesterov with the old velocity | the same as without
 
 
 def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
