@@ -13,7 +13,7 @@ import pytest
 from pool_checks import check
 
 from internals import Tensor, device
-from internals.device import cuda
+from internals.device import Model, cuda
 from internals.memory import MIB, HostSource, OutOfMemory, Pool
 
 
@@ -46,7 +46,7 @@ def often() -> Iterator[None]:
 def test_threads_share_a_simulated_accelerator(often: None) -> None:
     """Loaders copy from threads of their own: nothing is lost from memory, counters or clock."""
     sim, wrong = device("sim:6"), []
-    sim.memory = Pool(HostSource(), name="sim:6")
+    sim.memory, sim.model = Pool(HostSource(), name="sim:6"), Model(latency=1e-3)
     sim.reset()
     before = sim.counters.allocated
 
