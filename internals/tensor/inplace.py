@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from internals import ops
-from internals.device import Array, SimArray, is_writable
+from internals.device import Array, is_writable
 from internals.ops.spec import kind_rank
 from internals.ops.table import TABLE, Op
 from internals.tensor import eager
@@ -37,18 +37,13 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
         The result has another shape, or a dtype that this one can't hold.
     """
     name = f"in-place {op.name}"
-    others = tuple([eager.as_operand(other, name, target) for other in others])
-    for other in others:
-        if not isinstance(other, type(target) | bool | int | float):
-            raise TypeError(
-                f"{name}: a {type(other).__name__} of a transformation can't be written into a tensor from outside. "
-                "Use x = x + y, or ops.index_put."
-            )
+    ready = (type(target), float)
+    others = tuple([other if type(other) in ready else _operand(other, name, target) for other in others])
     recorded = mode.recording and _differentiable(target, others)
     if recorded:
         _check_recordable(target, op)
     array = target.data
-    if not is_writable(array):
+    if not (array.flags.writeable if type(array) is np.ndarray else is_writable(array)):
         raise RuntimeError(f"{name}: this tensor is a broadcast view and can't be written to; clone() it first.")
     if not recorded and _written_at_once(op, array, others, attrs):
         storage_of(target).version += 1
@@ -72,6 +67,16 @@ def write_in_place(target: Tensor, op: Op, *others: Any, **attrs: Any) -> Tensor
     return target
 
 
+def _operand(value: Any, name: str, target: Tensor) -> Any:
+    value = eager.as_operand(value, name, target)
+    if not isinstance(value, bool | int | float) and type(value) is not eager.Tensor:
+        raise TypeError(
+            f"{name}: a {type(value).__name__} of a transformation can't be written into a tensor from outside. "
+            "Use x = x + y, or ops.index_put."
+        )
+    return value
+
+
 def _differentiable(target: Tensor, others: tuple[Any, ...]) -> bool:
     """Whether a gradient may be asked of what is written, or of what is written to."""
     if target.node is not None:
@@ -79,6 +84,8 @@ def _differentiable(target: Tensor, others: tuple[Any, ...]) -> bool:
     for other in others:
         if type(other) is eager.Tensor and other.node is not None:
             return True
+    if target._storage is None:  # as most are; asking for the view of one that is none costs more
+        return False
     view = view_of(target)
     return view is not None and view.base.node is not None
 
@@ -122,19 +129,23 @@ def _rewrite_history(target: Tensor, result: Tensor) -> None:
 
 def _written_at_once(op: Op, array: Array, others: tuple[Any, ...], attrs: dict[str, Any]) -> bool:
     """Write the result straight into `array` where no copy is needed for that; whether it was."""
-    if len(others) != 1:
+    if type(array) is not np.ndarray or array.dtype not in eager.SHORT or len(others) != 1:
         return False
-    other = others[0]
-    operand = other.data if type(other) is eager.Tensor else other
-    same = operand.dtype == array.dtype if type(other) is eager.Tensor else type(other) is float
-    if type(array) is not np.ndarray or array.dtype not in eager.SHORT or not same or isinstance(operand, SimArray):
+    operand = others[0]
+    if type(operand) is eager.Tensor:
+        operand = operand.data
+        if type(operand) is not np.ndarray or operand.dtype is not array.dtype:
+            return False
+        fits = operand.shape == array.shape or operand.ndim == 0
+    elif type(operand) is float:
+        fits = True
+    else:
         return False
     if op is ops.index_put:
         op.infer_from((array, operand), attrs)
         array[attrs["key"]] = operand
         return True
-    fits = type(other) is float or operand.shape == array.shape or operand.ndim == 0
-    if fits and isinstance(op.on_numpy, np.ufunc):
+    if fits and op.arity == 2 and isinstance(op.on_numpy, np.ufunc):
         op.on_numpy(array, operand, out=array)
         return True
     return False
