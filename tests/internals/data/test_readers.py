@@ -41,6 +41,7 @@ PIPELINES: dict[str, Callable[[], Reader]] = {
     "buffer": lambda: read(numbers).shuffle(7, buffer=5).map(lambda x: x * x),
     "same order": lambda: read(range(23)).shuffle(7, every_epoch=False),
     "random map": lambda: read(range(23)).shuffle(5).map(noisy, seed=2).batch(4),
+    "noise": lambda: read(range(9)).map(noisy, seed=2),
     "filter": lambda: read(range(23)).map(noisy, seed=2).filter(lambda x: int(x) % 3 > 0).batch(2, drop_last=True),
     "cache": lambda: read(range(23)).map(noisy, seed=2).cache().shuffle(1),
     "repeat": lambda: read(range(5)).shuffle(1).repeat(3).batch(4),
@@ -105,10 +106,18 @@ def test_len_is_the_number_of_items(name: str) -> None:
     assert len(reader) == len(list(reader))
 
 
-@pytest.mark.parametrize("name", ["shuffle", "buffer", "arrays", "random map"])
-def test_epochs_are_in_orders_of_their_own(name: str) -> None:
+@pytest.mark.parametrize("name", ["shuffle", "buffer", "arrays", "noise", "repeat"])
+def test_epochs_are_drawn_anew(name: str) -> None:
     reader = PIPELINES[name]()
     assert told(reader) != told(reader)
+
+
+def test_repeating_gives_the_epochs_in_turn() -> None:
+    reader, twice = read(range(9)).shuffle(1), read(range(9)).shuffle(1).repeat(2)
+    epochs = [list(reader) for _ in range(4)]
+    assert [list(twice), list(twice)] == [epochs[0] + epochs[1], epochs[2] + epochs[3]]
+    endless = iter(read(range(9)).shuffle(1).repeat())
+    assert [next(endless) for _ in range(18)] == epochs[0] + epochs[1]
 
 
 def test_an_epoch_that_is_left_is_over() -> None:
