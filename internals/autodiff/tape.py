@@ -27,6 +27,7 @@ from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
 from internals.tensor.hooks import hooks
+from internals.tensor.node import recorded_pass
 from internals.tensor.results import Parts, is_floating, picked
 
 
@@ -157,7 +158,7 @@ def _reverse(
         pending[node] = gradient if create_graph else gradient.data
         if type(node) is Node:
             heappush(heap, (-node.order, node))
-    with enable_grad() if create_graph else no_grad():
+    with recorded_pass() if create_graph else no_grad():
         while heap:
             node = heappop(heap)[1]
             cotangent = pending.pop(node)

@@ -19,6 +19,7 @@ import numpy as np
 from internals.ops.operators import Operators
 from internals.ops.table import TABLE, Op, style
 from internals.tensor import Tensor, run_eagerly
+from internals.tensor.node import mode
 
 _PRODUCTS = """
 matmul linear einsum tensordot outer conv1d conv2d conv_transpose1d conv_transpose2d scaled_dot_product rnn lstm gru
@@ -114,7 +115,7 @@ def _install(change: int) -> None:
 
 def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     half = _casting.dtype
-    if half is None:
+    if half is None or mode.pulling:
         return run_eagerly(op, inputs, attrs)
     if op.name in HALF:
         # All or none, so that one input of float64 does not meet the others in float16.

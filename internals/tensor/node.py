@@ -31,6 +31,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 class Mode(threading.local):
     recording = True
+    pulling = False
+    """Whether a reverse pass is being recorded. Its rules keep to the dtypes of the forward pass, whatever else holds."""
 
     def __init__(self) -> None:
         self.before: list[bool] = []
@@ -65,6 +67,18 @@ class enable_grad(no_grad):
     """Record again inside a `no_grad` block."""
 
     _recording = True
+
+
+class recorded_pass(enable_grad):
+    """Record a reverse pass."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._before, mode.pulling = mode.pulling, True
+
+    def __exit__(self, *_: object) -> None:
+        mode.pulling = self._before
+        super().__exit__()
 
 
 def is_recording() -> bool:
