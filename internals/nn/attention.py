@@ -8,7 +8,7 @@ import numpy as np
 
 from internals import ops
 from internals.nn.linear import Linear
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.nn.normalise import Dropout, LayerNorm
 from internals.tensor import Tensor
 
@@ -84,6 +84,9 @@ class MultiheadAttention(Module):
         """
         key = query if key is None else key
         value = key if value is None else value
+        masks = {"mask": mask, "key_padding_mask": key_padding_mask}
+        given = {name: one for name, one in masks.items() if one is not None}
+        tensors("MultiheadAttention", query=query, key=key, value=value, **given)
         for name, one in (("query", query), ("key", key), ("value", value)):
             if one.ndim != 3 or one.shape[-1] != self.in_proj_weight.shape[0]:
                 raise ValueError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from internals import ops
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.ops.conv import Sizes, sizes
 from internals.ops.normalise import per_channel
 from internals.tensor import Tensor
@@ -157,6 +157,7 @@ class Flatten(Module):
     """Each example as one row: (batch, ...) to (batch, entries)."""
 
     def forward(self, x: Tensor) -> Tensor:
+        tensors("Flatten", x=x)
         if x.ndim == 0:
             raise ValueError("Flatten: a 0-d tensor has no batch axis.")
         return ops.reshape(x, shape=(x.shape[0], x.size // x.shape[0] if x.shape[0] else 0))

@@ -19,6 +19,8 @@ class Handle:
     """One registered hook; `remove` ends it, and so does leaving a with block."""
 
     def __init__(self, hooks: dict[int, Hook], hook: Hook) -> None:
+        if not callable(hook):
+            raise TypeError(f"hook: expected a function, got {type(hook).__name__}.")
         self._hooks, self._key = hooks, _next_key()
         hooks[self._key] = hook
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from internals import ops
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.tensor import Tensor, no_grad
 
 
@@ -32,6 +32,7 @@ class Linear(Module):
         self.bias = parameter(rng.uniform(-bound, bound, out_features)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        tensors("Linear", x=x)
         if x.ndim == 0 or x.shape[-1] != self.weight.shape[0]:
             raise ValueError(
                 f"Linear: an input of shape {x.shape} does not end in in_features = {self.weight.shape[0]}."
@@ -74,6 +75,7 @@ class Embedding(Module):
         self.weight = parameter(values)
 
     def forward(self, ids: Tensor) -> Tensor:
+        tensors("Embedding", ids=ids)
         count = self.weight.shape[0]
         if ids.dtype.kind not in "iu":
             raise TypeError(f"Embedding: ids must be integers, got {ids.dtype}.")

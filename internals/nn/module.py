@@ -271,6 +271,13 @@ def positive(module: str, **sizes: Any) -> None:
             raise ValueError(f"{module}: {name} must be a positive integer, got {size!r}.")
 
 
+def tensors(module: str, **inputs: Any) -> None:
+    """Refuse an input that is no Tensor, nor anything like one: an array, a dual number, a graph's node."""
+    for name, value in inputs.items():
+        if not (hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "ndim")):
+            raise TypeError(f"{module}: {name} must be a Tensor, got {type(value).__name__}. Make one: Tensor(...).")
+
+
 def parameter(values: Any) -> Tensor:
     """A float32 Tensor that is trained."""
     return Tensor(values, dtype=np.float32, requires_grad=True)

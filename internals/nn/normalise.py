@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from internals import ops
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.ops.normalise import per_channel
 from internals.tensor import Tensor, no_grad
 
@@ -43,6 +43,7 @@ class _BatchNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         channels, name = self.weight.shape[0], type(self).__name__
+        tensors(name, x=x)
         if x.ndim not in self.ndims or x.shape[1] != channels:
             raise ValueError(f"{name}: x has shape {x.shape}; expected (batch, {channels}, {self.layout}).")
         if not self.training:
@@ -93,6 +94,7 @@ class LayerNorm(Module):
         self.weight, self.bias = _constant(self.shape, 1), _constant(self.shape, 0) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        tensors("LayerNorm", x=x)
         if x.shape[-len(self.shape) :] != self.shape:
             raise ValueError(f"LayerNorm: an input of shape {x.shape} does not end in {self.shape}.")
         return ops.layer_norm(x, self.weight, self.bias, ndim=len(self.shape), eps=self.eps)
@@ -112,6 +114,7 @@ class RMSNorm(Module):
         self.eps, self.weight = eps, _constant((size,), 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        tensors("RMSNorm", x=x)
         if x.shape[-1:] != self.weight.shape:
             raise ValueError(f"RMSNorm: an input of shape {x.shape} does not end in {self.weight.shape}.")
         return ops.rms_norm(x, self.weight, eps=self.eps)
@@ -131,6 +134,7 @@ class GroupNorm(Module):
         self.weight, self.bias = _constant((channels,), 1), _constant((channels,), 0)
 
     def forward(self, x: Tensor) -> Tensor:
+        tensors("GroupNorm", x=x)
         if x.ndim < 2 or x.shape[1:2] != self.weight.shape:
             raise ValueError(f"GroupNorm: x has shape {x.shape}; expected (batch, {self.weight.shape[0]}, ...).")
         return ops.group_norm(x, self.groups, self.weight, self.bias, eps=self.eps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.tensor import Tensor
 
 
@@ -21,6 +21,7 @@ class _Positions(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         longest, dim = self.weight.shape
+        tensors(type(self).__name__, x=x)
         if x.ndim < 2 or x.shape[-1] != dim or x.shape[-2] > longest:
             raise ValueError(
                 f"{type(self).__name__}: x has shape {x.shape}; expected (..., time, {dim}) of up to {longest} steps."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from internals import ops
-from internals.nn.module import Module, parameter, positive
+from internals.nn.module import Module, parameter, positive, tensors
 from internals.nn.normalise import Dropout
 from internals.tensor import Tensor
 
@@ -123,6 +123,7 @@ class _Recurrent(Module):
         state : as `state`, after the last step
         """
         name = type(self).__name__
+        tensors(name, x=x)
         if x.ndim != 3 or x.shape[-1] != self.input_size:
             axes = "batch, time" if self.batch_first else "time, batch"
             raise ValueError(f"{name}: x has shape {x.shape}; expected ({axes}, {self.input_size}).")
@@ -277,6 +278,7 @@ class _Cell(Module):
         """The next state, from x and the state (zeros unless given); of an LSTMCell both are pairs."""
         width, hidden = self.weight_ih.shape[1], self.weight_hh.shape[1]
         name = type(self).__name__
+        tensors(name, x=x)
         if x.ndim != 2 or x.shape[1] != width:
             raise ValueError(f"{name}: x has shape {x.shape}; expected (batch, {width}).")
         if state is None:

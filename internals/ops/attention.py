@@ -202,6 +202,10 @@ def attention(q: Any, k: Any, v: Any, mask: Any = None, *, causal: bool = False,
     TypeError, ValueError
         dtypes or shapes that do not fit.
     """
+    given = {"q": q, "k": k, "v": v} | ({} if mask is None else {"the mask": mask})
+    for name, value in given.items():
+        if not hasattr(value, "shape"):
+            raise TypeError(f"attention: {name} must be a Tensor, got {type(value).__name__}.")
     if min(q.ndim, k.ndim, v.ndim) < 2:
         raise ValueError(f"attention: q {q.shape}, k {k.shape} and v {v.shape} must each have two axes or more.")
     front = broadcast_shapes("attention", q.shape[:-2], k.shape[:-2], v.shape[:-2])

@@ -46,6 +46,8 @@ SEQUENCES_WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("scaled_dot_product", lambda: fused(*QKV, (), scale="big"), TypeError, "scale must be a number.*'big'"),
     ("scaled_dot_product", lambda: ops.scaled_dot_product(of(2, 3), of(2, 3), of(2, 3, dtype=float), 0.0), TypeError,
      "one floating dtype, got float32, float32 and float64"),
+    ("attention", lambda: ops.attention(None, of(2, 3), of(2, 3)), TypeError, "q must be a Tensor, got NoneType"),
+    ("attention", lambda: attend(*QKV, mask=[[True]]), TypeError, "the mask must be a Tensor, got list"),
     ("attention", lambda: attend((3,), *QKV[1:]), ValueError, r"q \(3,\).*two axes"),
     ("attention", lambda: attend((2, 3, 4), (3, 5, 4), (3, 5, 6)), ValueError, r"\(2,\) and \(3,\)"),
     ("scaled_dot_product", lambda: attend((2, 3, 2), *QKV[1:]), ValueError, "differ in depth, 2 and 4"),

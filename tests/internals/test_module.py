@@ -304,6 +304,14 @@ def ids(*values: int) -> Tensor:
 
 ATTENTION = nn.MultiheadAttention(4, 2)
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    *[(lambda make=make: make()(None), TypeError, "must be a Tensor, got NoneType") for make in (
+        lambda: nn.Linear(3, 2), lambda: nn.Embedding(3, 2), lambda: nn.LSTM(3, 2), lambda: nn.GRUCell(3, 2),
+        lambda: nn.MultiheadAttention(4, 2), lambda: nn.LayerNorm(3), lambda: nn.RMSNorm(3), lambda: nn.GroupNorm(1, 2),
+        lambda: nn.BatchNorm1d(3), lambda: nn.LearnedPositions(3, 4), nn.Flatten)],
+    *[(lambda make=make: make()(None), TypeError, "NoneType") for make in (
+        nn.ReLU, nn.GELU, nn.Softmax, lambda: nn.Conv1d(1, 1, 1), lambda: nn.MaxPool2d(2))],
+    (lambda: ATTENTION(of(2, 3, 4), mask=[[True]]), TypeError, "mask must be a Tensor, got list"),
+    (lambda: nn.Linear(3, 2).register_forward_hook(None), TypeError, "expected a function, got NoneType"),
     (lambda: nn.Embedding(0, 3), ValueError, "num_embeddings must be a positive integer, got 0"),
     (lambda: nn.Embedding(3, True), ValueError, "embedding_dim .*True"),
     (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "padding_idx 3 is not one of 3"),
