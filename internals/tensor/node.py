@@ -32,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Mode(threading.local):
     recording = True
     pulling = False
-    """Whether a reverse pass is being recorded. Its rules keep to the dtypes of the forward pass, whatever else holds."""
+    """Whether a reverse pass is being recorded: its rules keep to the dtypes of the forward pass."""
 
     def __init__(self) -> None:
         self.before: list[bool] = []
