@@ -130,7 +130,7 @@ ROWS = [
 def test_a_result_is_that_of_float32_rounded_once(case: Case, dtype: str) -> None:
     """So a sum keeps what an accumulator in half precision would lose. A gradient that is summed over broadcast axes is
     rounded twice, as in torch."""
-    for sample in case.samples[-2:]:
+    for sample in case.samples[-1:]:
         half = Half(case, sample, dtype)
         (out, gradients), (wide, wide_gradients) = half.ours(dtype), half.ours("float32")
         assert out.dtype == (dtype if is_floating(wide.dtype) and case.op not in {"cast", "one_hot"} else wide.dtype)

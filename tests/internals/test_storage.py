@@ -152,6 +152,7 @@ def test_contiguous_is_differentiable() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), g.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS, ids=str)
 def test_only_view_rows_share_memory(group: Group) -> None:
     """A row that hands its input's memory on says so, or a write to its result would change the input unseen."""
