@@ -32,6 +32,11 @@ class ExponentialMovingAverage:
         if not 0 <= decay < 1:
             raise ValueError(f"ExponentialMovingAverage: decay must be in [0, 1), got {decay}.")
         self.parameters, self.decay = list(parameters), decay
+        for number, one in enumerate(self.parameters):
+            if not isinstance(one, Tensor):
+                raise TypeError(
+                    f"ExponentialMovingAverage: parameter {number} is a {type(one).__name__}; expected a Tensor."
+                )
         self.averages: list[Array] = [parameter.data.copy() for parameter in self.parameters]
 
     def update(self) -> None:

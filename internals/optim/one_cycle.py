@@ -49,6 +49,11 @@ class OneCycleLR(Schedule):
         three_phase: bool = False,
     ) -> None:
         check_positive("OneCycleLR", "total_steps", total_steps)
+        if not max_lr > 0 or not div_factor > 0 or not final_div_factor > 0:
+            raise ValueError(
+                "OneCycleLR: max_lr, div_factor and final_div_factor must be positive, got "
+                f"{max_lr}, {div_factor} and {final_div_factor}."
+            )
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}.")
         if not 0 <= pct_start <= 1:

@@ -66,6 +66,11 @@ class Optimizer:
             raise TypeError(f"{self._name}: parameters are given as a list; one tensor alone is [tensor].")
         if isinstance(parameters, Mapping):
             raise TypeError(f"{self._name}: parameters are given as a list; one group alone is [group].")
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                f"{self._name}: parameters must be a list of Tensors, got {type(parameters).__name__}; pass "
+                "model.parameters()."
+            )
         self._defaults = settings
         self.param_groups: list[Settings] = []
         self.state: dict[Tensor, State] = {}
@@ -106,10 +111,9 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: float) -> None:
-        for group in self.param_groups:
-            self._checked({**group, "lr": value})
-        for group in self.param_groups:
-            group["lr"] = value
+        lrs = [self._checked({**group, "lr": value})["lr"] for group in self.param_groups]
+        for group, lr in zip(self.param_groups, lrs, strict=True):
+            group["lr"] = lr
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Train more parameters, with settings of their own.
@@ -149,7 +153,8 @@ class Optimizer:
     def zero_grad(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters:
-            parameter.grad = None
+            if parameter.grad is not None:
+                parameter.grad = None
 
     def step(self) -> None:
         """Move every parameter that has a gradient, in place; the tape does not see it.
@@ -251,10 +256,17 @@ class Optimizer:
                 )
             groups.append(self._checked({**theirs, "params": group["params"]}))
         parameters, loaded = self.parameters, {}
+        settings = [group for group in groups for _ in group["params"]]
         for number, slots in state["state"].items():
             if not 0 <= int(number) < len(parameters):
                 raise ValueError(f"{self._name}: load_state_dict: there is no parameter {number}.")
             parameter = parameters[int(number)]
+            lacking = {"step", *self.slots(settings[int(number)])} - slots.keys() if slots else set()
+            if lacking:
+                raise ValueError(
+                    f"{self._name}: load_state_dict: parameter {number} has {', '.join(sorted(slots))}, but no "
+                    f"{', '.join(sorted(lacking))}. Was it saved by another optimizer?"
+                )
             loaded[parameter] = {name: self._loaded(int(number), name, slots[name], parameter) for name in slots}
         self.param_groups, self.state = groups, loaded
 
@@ -309,6 +321,8 @@ class Optimizer:
         return f"parameter {next(i for i, one in enumerate(self.parameters) if one is parameter)}"
 
     def _checked(self, settings: Settings) -> Settings:
+        # NumPy's numbers would widen float32 arithmetic; Python's take the dtype of the array they meet.
+        settings = {name: value.item() if isinstance(value, np.number) else value for name, value in settings.items()}
         for name in self._defaults:
             self._check_kind(name, settings[name])
         if not 0 <= settings["lr"] < math.inf:

@@ -40,7 +40,7 @@ class Schedule:
     def begin(self) -> None:
         """Set the step sizes of step 0."""
         for number, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = group["lr"] * self._ratio(number, group)
+            group["lr"] = float(group["lr"] * self._ratio(number, group))
 
     def _ratio(self, number: int, group: Mapping[str, Any]) -> float:
         initial = group["initial_lr"]
@@ -58,13 +58,13 @@ class Schedule:
         """Set the step sizes of the next step."""
         self.t += 1
         for number, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.move(group["lr"], group["initial_lr"], self.t, number)
+            group["lr"] = float(self.move(group["lr"], group["initial_lr"], self.t, number))
 
     def restart(self) -> None:
         """Go back to step 0 and its step sizes, as `SequentialLR` does when it comes to this schedule."""
         self.t = 0
         for number, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.at(group["initial_lr"], 0, number)
+            group["lr"] = float(self.at(group["initial_lr"], 0, number))
 
     @property
     def last_lr(self) -> list[float]:
@@ -103,9 +103,11 @@ class LambdaLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float] | Sequence[Callable[[int], float]]) -> None:
         groups = len(optimizer.param_groups) if isinstance(optimizer, Optimizer) else 0
-        self.factors = [factor] * groups if callable(factor) else list(factor)
+        self.factors = [factor] * groups if callable(factor) else list(factor) if isinstance(factor, Sequence) else []
         if len(self.factors) != groups and groups:
             raise ValueError(f"LambdaLR: {len(self.factors)} functions for {groups} groups; give one for each, or one.")
+        if not all(callable(one) for one in self.factors):
+            raise TypeError("LambdaLR: a factor must be a function of the step, or there must be one for each group.")
         super().__init__(optimizer)
 
     def begin(self) -> None:
@@ -120,6 +122,7 @@ class StepLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
         check_positive("StepLR", "step_size", step_size)
+        check_number("StepLR", "gamma", gamma)
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer)
 
@@ -134,6 +137,9 @@ class MultiStepLR(Schedule):
     """Times `gamma` at each of the `milestones`; at one that is there twice, twice."""
 
     def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
+        if not all(isinstance(milestone, int) for milestone in milestones):
+            raise TypeError(f"MultiStepLR: milestones must be whole numbers, got {milestones!r}.")
+        check_number("MultiStepLR", "gamma", gamma)
         self.milestones, self.gamma = sorted(milestones), gamma
         super().__init__(optimizer)
 
@@ -148,6 +154,7 @@ class ExponentialLR(Schedule):
     """Times `gamma` in every step."""
 
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
+        check_number("ExponentialLR", "gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer)
 
@@ -198,6 +205,7 @@ class CosineAnnealingLR(Schedule):
 
     def __init__(self, optimizer: Optimizer, total_steps: int, eta_min: float = 0.0) -> None:
         check_positive("CosineAnnealingLR", "total_steps", total_steps)
+        check_number("CosineAnnealingLR", "eta_min", eta_min)
         self.total_steps, self.eta_min = total_steps, eta_min
         super().__init__(optimizer)
 
@@ -219,3 +227,9 @@ def check_positive(who: str, name: str, value: int) -> None:
     """Raise unless a number of steps is one."""
     if not isinstance(value, int) or value < 1:
         raise ValueError(f"{who}: {name} must be a positive integer, got {value!r}.")
+
+
+def check_number(who: str, name: str, value: float) -> None:
+    """Raise unless a factor is a finite number that is not negative."""
+    if not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{who}: {name} must be a number, finite and not negative, got {value!r}.")

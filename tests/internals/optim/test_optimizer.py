@@ -176,6 +176,24 @@ def test_an_average_as_torchs() -> None:
         np.testing.assert_array_equal(x.detach().numpy(), before)
 
 
+def test_a_number_of_numpys_is_a_number() -> None:
+    """A float64 of NumPy's would widen float32; here it is Python's."""
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    optimizer = SGD([x], lr=np.float32(0.5), momentum=np.float64(0.5))  # type: ignore[arg-type]
+    optim.LambdaLR(optimizer, lambda t: np.float64(0.5))
+    assert [type(optimizer.param_groups[0][name]) for name in ("lr", "momentum")] == [float, float]
+
+
+def test_a_parameter_that_no_longer_wants_a_gradient_is_left_alone() -> None:
+    x = Tensor([1.0], requires_grad=True)
+    optimizer = SGD([x], lr=0.5)
+    x.grad = Tensor([1.0])
+    x.requires_grad = False
+    optimizer.step()
+    optimizer.zero_grad()
+    assert x.item() == 1.0
+
+
 # --- refusals ---------------------------------------------------------------------------------------
 
 
@@ -199,6 +217,11 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "no tensor": (lambda x: SGD([x, np.ones(2)], lr=0.1), "parameter 1 is a ndarray; expected a Tensor"),
     "computed": (lambda x: SGD([x, x * 2], lr=0.1), "parameter 1 was computed"),
     "one tensor": (lambda x: SGD(x, lr=0.1), "given as a list"),
+    "a number": (lambda x: SGD(3, lr=0.1), "must be a list of Tensors, got int; pass model.parameters"),  # type: ignore[arg-type]
+    "state without a slot": (
+        lambda x: Adam([x]).load_state_dict({**Adam([x]).state_dict(), "state": {0: {"step": 1, "m": np.ones(())}}}),
+        "parameter 0 has m, step, but no v",
+    ),
     "one group": (lambda x: SGD({"params": [x]}, lr=0.1), "one group alone is"),
     "twice": (lambda x: SGD([x, x], lr=0.1), "parameter 1 is there twice"),
     "in two groups": (lambda x: SGD([{"params": [x]}, {"params": [x]}], lr=0.1), "parameter 1 is there twice"),

@@ -190,6 +190,12 @@ REFUSED: dict[str, tuple[Callable[[optim.Optimizer], Any], str]] = {
     "a share": (lambda o: optim.CosineAnnealingLR(o, 2.5), "total_steps must be a positive integer, got 2.5"),  # type: ignore[arg-type]
     "factor": (lambda o: optim.LinearLR(o, 3, start_factor=0.0), "start_factor must be in"),
     "lambdas": (lambda o: optim.LambdaLR(o, [abs]), "1 functions for 2 groups"),
+    "no lambda": (lambda o: optim.LambdaLR(o, 3), "0 functions for 2 groups"),  # type: ignore[arg-type]
+    "no function": (lambda o: optim.LambdaLR(o, [1, 2]), "a factor must be a function"),  # type: ignore[list-item]
+    "gamma": (lambda o: optim.ExponentialLR(o, "x"), "gamma must be a number, finite and not negative, got 'x'"),  # type: ignore[arg-type]
+    "gamma NaN": (lambda o: optim.StepLR(o, 1, math.nan), "gamma must be a number, .* got nan"),
+    "text": (lambda o: optim.MultiStepLR(o, "ab"), "milestones must be whole numbers, got 'ab'"),  # type: ignore[arg-type]
+    "max_lr": (lambda o: optim.OneCycleLR(o, 0.0, 5), "max_lr, div_factor and final_div_factor must be positive"),
     "strategy": (lambda o: optim.OneCycleLR(o, 1.0, 5, anneal_strategy="exp"), "must be 'cos' or 'linear', got 'exp'"),
     "past the cycle": (
         lambda o: [schedule := optim.OneCycleLR(o, 1.0, 2), schedule.step(), schedule.step()],
