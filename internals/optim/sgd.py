@@ -70,13 +70,13 @@ class SGD(Optimizer):
         return ("velocity",) if settings["momentum"] else ()
 
     def update(self, xp: Any, x: Array, g: Array, step: int, state: State, settings: Settings) -> None:
-        lr, momentum = settings["lr"], settings["momentum"]
+        lr, momentum, dampening = settings["lr"], settings["momentum"], settings["dampening"]
         if momentum:
             velocity = state["velocity"]
             if step == 1:
                 velocity[...] = g
             else:
                 xp.multiply(velocity, momentum, out=velocity)
-                xp.add(velocity, (1 - settings["dampening"]) * g, out=velocity)
+                xp.add(velocity, (1 - dampening) * g if dampening else g, out=velocity)
             g = g + momentum * velocity if settings["nesterov"] else velocity
         xp.subtract(x, lr * g, out=x)
