@@ -264,6 +264,19 @@ class SimArray:
     __hash__ = None  # type: ignore[assignment]  # as NumPy: element-wise equality can't hash
 
 
+def _is_on(result: np.ndarray, memory: np.ndarray) -> bool:
+    """Whether an array lies on the memory of another; one without entries overlaps nothing, and may yet be a view."""
+    if result.size:
+        return np.may_share_memory(result, memory)
+    return memory.base is not None and _owner(result) is _owner(memory)
+
+
+def _owner(array: np.ndarray) -> np.ndarray:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
 _HOST_ALLOWED = (bool, int, float, complex, str, type(None), slice, type(Ellipsis), np.dtype, type, np.generic)
 
 
@@ -350,16 +363,14 @@ class SimModule:
         for operand in operands:
             if result is operand._memory:
                 return operand
-            if result.base is not None and np.may_share_memory(result, operand._memory):
+            if result.base is not None and _is_on(result, operand._memory):
                 return operand._view(result)
         made.append(result)
         return self._store(result)
 
     def _store(self, result: np.ndarray) -> SimArray:
         """What NumPy computed, moved into the memory of the device, in the same layout."""
-        owner = result
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
+        owner = _owner(result)
         if not owner.flags.owndata:
             owner = result = np.array(result, order="K")
         block = _Block(self._device, owner.nbytes)

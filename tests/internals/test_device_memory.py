@@ -17,6 +17,16 @@ from internals.device import Model, cuda
 from internals.memory import MIB, HostSource, OutOfMemory, Pool
 
 
+def test_a_view_without_entries_is_a_view() -> None:
+    sim = device("sim:6")
+    sim.memory = Pool(HostSource(), name="sim:6")
+    x = Tensor(np.ones((3, 4), np.float32), device=sim)
+    sim.reset()
+    none = x[:, :0]
+    assert (none.storage is x.storage, sim.counters.launches, sim.memory.figures.current) == (True, 0, 512)
+    assert none.sum().item() == 0
+
+
 def test_arrays_of_sim_lie_in_its_pool() -> None:
     sim = device("sim:6")
     pool = sim.memory = Pool(HostSource(), name="sim:6")
