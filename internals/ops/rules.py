@@ -74,6 +74,8 @@ def push(op: Op, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs
     moving = [i for i, tangent in enumerate(tangents) if tangent is not None and op.has_rule(i)]
     if not moving:
         return None
+    if callable(op.jvp):  # one rule for all inputs, as `swap_jvp` puts in
+        return op.jvp(tangents, out, inputs, attrs)
     if op.jvp == "linear":
         moved = [
             value if not op.has_rule(i) else TABLE["zeros_like"](value) if tangent is None else tangent

@@ -341,6 +341,45 @@ def _without_out(rule: Rule, cotangent: Any, out: Any, *inputs: Any, **attrs: An
 
 
 @contextmanager
+def swap_jvp(**rules: Callable[..., Any]) -> Iterator[None]:
+    """Put other forward rules in the table for a while: ``with swap_jvp(mul=my_rule): hvp(...)``.
+
+    A rule here has the form that a learner writes first, ``rule(*tangents, *inputs, **attrs)`` -> the tangent of the
+    result. A tangent is None where it is zero; one at least is not.
+
+    Raises
+    ------
+    ValueError
+        No row has that name, or it has several results.
+    RuntimeError
+        Inside: a rule returned something else than a tangent of the result's shape and dtype.
+    """
+    unknown = [name for name in rules if name not in TABLE or TABLE[name].results]
+    if unknown:
+        raise ValueError(f"swap_jvp: there is no op called {', '.join(unknown)}, of one result.")
+    kept = {name: TABLE[name].jvp for name in rules}
+    try:
+        for name, rule in rules.items():
+            TABLE[name].jvp = partial(_pushed, name, rule)  # type: ignore[assignment]  # `push` knows this form
+        yield
+    finally:
+        for name, columns in kept.items():
+            TABLE[name].jvp = columns
+
+
+def _pushed(name: str, rule: Rule, tangents: Sequence[Any], out: Any, inputs: Sequence[Any], attrs: Any) -> Any:
+    moved = rule(*tangents, *inputs, **attrs)
+    shape, dtype = getattr(moved, "shape", None), getattr(moved, "dtype", None)
+    if shape != out.shape or dtype != out.dtype:
+        came = type(moved).__name__ if shape is None or dtype is None else Spec(shape, dtype)
+        raise RuntimeError(
+            f"swap_jvp: the rule of {name} gave {came}, but the result is {Spec(out.shape, out.dtype)}; they must "
+            "agree."
+        )
+    return moved
+
+
+@contextmanager
 def swap_kernels(**kernels: Callable[..., Array]) -> Iterator[None]:
     """Put other kernels in the table for a while: ``with swap_kernels(reshape=mine): train()``.
 

@@ -120,7 +120,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 ABOUT_THE_TABLE = {
     "Op", "Spec", "broadcast_shapes", "draw_seed", "explain_broadcast", "promote", "pull", "row", "style", "swap",
-    "swap_kernels",
+    "swap_jvp", "swap_kernels",
     "unbroadcast",
 }  # fmt: skip
 """Public names that do not compute on tensors, and the two that the backward pass itself is made of."""

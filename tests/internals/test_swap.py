@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, ops
-from internals.autodiff import GradcheckError, gradcheck, swap
+from internals.autodiff import GradcheckError, gradcheck, hvp, jvp, swap
 from internals.ops import TABLE, unbroadcast
 
 
@@ -116,6 +116,51 @@ def test_a_wrong_rule_is_told_apart_by_name(rule: Any, message: str) -> None:
 
 def test_swapping_an_unknown_op() -> None:
     with pytest.raises(ValueError, match="no op called multiply"), ops.swap(multiply=lambda g, x, y: (g, g)):
+        pass
+
+
+def test_swapped_forward_rules_give_the_same() -> None:
+    """Forward, and forward over reverse; each tangent may be None."""
+    x, y, t = (Tensor(random(3, 3, seed=i).astype(np.float64)) for i in (1, 2, 3))
+    function = lambda x: (ops.tanh(x @ y) * x * 2.0).sum()  # noqa: E731
+    want = jvp(function, (x,), (t,))[1].numpy(), hvp(function, x, t).numpy()
+    seen = []
+
+    def mul_rule(dx: Any, dy: Any, x: Any, y: Any) -> Any:
+        seen.append((dx is None, dy is None))
+        pieces = [term for term in (None if dx is None else dx * y, None if dy is None else x * dy) if term is not None]
+        return pieces[0] if len(pieces) == 1 else pieces[0] + pieces[1]
+
+    def tanh_rule(dx: Any, x: Any) -> Any:
+        return Tensor(dx.numpy() / np.cosh(x.numpy()) ** 2)
+
+    before = {name: op.jvp for name, op in TABLE.items()}
+    with ops.swap_jvp(mul=mul_rule, tanh=tanh_rule):
+        got = jvp(function, (x,), (t,))[1].numpy(), hvp(function, x, t).numpy()
+    assert {name: op.jvp for name, op in TABLE.items()} == before
+    assert {(False, False), (False, True)} <= set(seen)
+    for mine, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda dx, x: dx.sum(), r"swap_jvp: the rule of tanh gave float64\[\], but the result is float64\[3, 2\]"),
+        (lambda dx, x: dx.to("float32"), r"gave float32\[3, 2\]"),
+        (lambda dx, x: None, "gave NoneType"),
+    ],
+    ids=["shape", "dtype", "nothing"],
+)
+def test_a_wrong_forward_rule_is_told(rule: Any, message: str) -> None:
+    x = Tensor(random(3, 2, seed=1).astype(np.float64))
+    with ops.swap_jvp(tanh=rule), pytest.raises(RuntimeError, match=message):
+        jvp(ops.tanh, x, x)
+
+
+@pytest.mark.parametrize("name", ["multiply", "topk"])
+def test_a_forward_rule_is_for_a_row_of_one_result(name: str) -> None:
+    with pytest.raises(ValueError, match=f"no op called {name}, of one result"), ops.swap_jvp(**{name: len}):
         pass
 
 
