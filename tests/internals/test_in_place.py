@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from in_place_cases import IN_PLACE, Program, random
+from in_place_cases import METHODS, WRITES, Program, random
+from in_place_view_cases import VIEWS
 
 from internals import Tensor, no_grad, ops
 from internals.device import DeviceError, device, device_of
 from internals.tensor.inplace import write_in_place
+
+IN_PLACE = WRITES | VIEWS | METHODS
 
 
 class Ours:
