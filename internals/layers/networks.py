@@ -1,0 +1,100 @@
+"""Prepackaged groups: functions that write several layers of a configuration (PaddlePaddle's ``networks``).
+
+Each returns a list of layers as dicts; the last has the name that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Layers = list[dict[str, Any]]
+
+
+def _conv(name: str, bottom: str, channels: int, window: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "type": "conv", "bottom": bottom, "channels": channels, "window": window} | settings
+
+
+def simple_img_conv_pool(
+    name: str,
+    bottom: str,
+    *,
+    channels: int,
+    window: Any,
+    pool: Any,
+    act: str = "relu",
+    pool_type: str = "max",
+    **conv: Any,
+) -> Layers:
+    """A convolution with an activation, and pooling."""
+    return [
+        _conv(f"{name}.conv", bottom, channels, window, conv | {"act": act}),
+        {"name": name, "type": "pool", "bottom": f"{name}.conv", "window": pool, "pool": pool_type},
+    ]
+
+
+def img_conv_bn_pool(
+    name: str,
+    bottom: str,
+    *,
+    channels: int,
+    window: Any,
+    pool: Any,
+    act: str = "relu",
+    pool_type: str = "max",
+    **conv: Any,
+) -> Layers:
+    """A convolution without a bias, batch normalisation with an activation, and pooling."""
+    return [
+        _conv(f"{name}.conv", bottom, channels, window, conv | {"bias": False}),
+        {"name": f"{name}.norm", "type": "batch_norm", "bottom": f"{name}.conv", "act": act},
+        {"name": name, "type": "pool", "bottom": f"{name}.norm", "window": pool, "pool": pool_type},
+    ]
+
+
+def img_conv_group(
+    name: str,
+    bottom: str,
+    *,
+    channels: Sequence[int],
+    window: Any = 3,
+    padding: Any = 1,
+    norm: bool = False,
+    drop: float = 0.0,
+    pool: Any = 2,
+    act: str = "relu",
+) -> Layers:
+    """Several convolutions, each with batch normalisation and dropout if wanted, and one pooling: a block of VGG."""
+    found: Layers = []
+    below = bottom
+    for i, count in enumerate(channels):
+        one = f"{name}.conv{i}"
+        found.append(
+            _conv(one, below, count, window, {"padding": padding} | ({"bias": False} if norm else {"act": act}))
+        )
+        below = one
+        if norm:
+            found.append({"name": f"{name}.norm{i}", "type": "batch_norm", "bottom": below, "act": act})
+            below = f"{name}.norm{i}"
+        if drop:
+            found.append({"name": f"{name}.drop{i}", "type": "dropout", "bottom": below, "p": drop})
+            below = f"{name}.drop{i}"
+    return [*found, {"name": name, "type": "pool", "bottom": below, "window": pool}]
+
+
+def simple_lstm(name: str, bottom: str, *, size: int, reverse: bool = False) -> Layers:
+    """A projection to the four gates, for all steps at once, and long short-term memory over them."""
+    return [
+        {
+            "name": f"{name}.gates",
+            "type": "mixed",
+            "size": 4 * size,
+            "projection": [{"type": "full_matrix", "bottom": bottom}],
+        },
+        {"name": name, "type": "lstmemory", "bottom": f"{name}.gates", "reverse": reverse},
+    ]
+
+
+def embedding(name: str, bottom: str, *, size: int) -> Layers:
+    """A row of numbers for each id."""
+    return [{"name": name, "type": "mixed", "size": size, "projection": [{"type": "table", "bottom": bottom}]}]

@@ -1,0 +1,255 @@
+"""Nets of layers beside the same models eager, to the bit, and in torch and TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from layer_nets import TWINS, Twin
+
+from internals import Tensor, ops
+from internals.device import device
+from internals.layers import Argument, GradientMachine, Net
+from internals.layers.layer import Layer
+
+MODELS = pytest.mark.parametrize("twin", [pytest.param(twin, id=twin.name) for twin in TWINS])
+
+
+def run_net(twin: Twin, examples: int = 7, seed: int = 3) -> tuple[Net, dict[str, Any], float]:
+    """The net after a forward and a backward pass, its batch, and its loss."""
+    rng = np.random.default_rng(seed)
+    net, batch = Net(twin.config, rng=rng), twin.batch(rng, examples)
+    for parameter in net.parameters.values():  # biases that start at 0 would hide a forgotten one
+        parameter.value = parameter.value + rng.standard_normal(parameter.value.shape).astype(np.float32) / 8
+    net.forward(batch)
+    net.backward()
+    return net, batch, net.loss()
+
+
+@MODELS
+def test_values_and_gradients_are_those_of_eager_to_the_bit(twin: Twin) -> None:
+    net, batch, loss = run_net(twin)
+    leaves = {name: Tensor(one.value.copy(), requires_grad=True) for name, one in net.parameters.items()}
+    result = twin.eager(None, leaves, {k: v if isinstance(v, Argument) else Tensor(v) for k, v in batch.items()})
+    result.backward()
+    assert loss == result.item()
+    for name, one in net.parameters.items():
+        if not one.static:
+            assert np.array_equal(one.gradient, leaves[name].grad.numpy()), name
+
+
+@MODELS
+def test_as_torch(twin: Twin) -> None:
+    torch = pytest.importorskip("torch")
+    net, batch, loss = run_net(twin)
+    leaves = {name: torch.tensor(one.value, requires_grad=True) for name, one in net.parameters.items()}
+    given = {k: v if isinstance(v, Argument) else torch.tensor(v) for k, v in batch.items()}
+    result = twin.torch(torch, leaves, given)
+    result.backward()
+    assert loss == pytest.approx(result.item(), rel=1e-5)
+    for name, one in net.parameters.items():
+        if not one.static:
+            assert np.allclose(one.gradient, leaves[name].grad.numpy(), rtol=1e-4, atol=1e-6), name
+
+
+@pytest.mark.slow
+@MODELS
+def test_as_tensorflow(twin: Twin) -> None:
+    tf = pytest.importorskip("tensorflow")
+    net, batch, loss = run_net(twin)
+    leaves = {name: tf.constant(one.value) for name, one in net.parameters.items() if not one.static}
+    with tf.GradientTape() as tape:
+        tape.watch(leaves)
+        result = twin.tensorflow(tf, leaves, batch)
+    found = tape.gradient(result, leaves)
+    assert loss == pytest.approx(float(result), rel=1e-5)
+    for name, gradient in found.items():
+        expected = tf.convert_to_tensor(gradient).numpy()
+        assert np.allclose(net.parameters[name].gradient, expected, rtol=1e-4, atol=1e-6), name
+
+
+# every layer against differences: settings that the models above do not have
+
+LAYERS_ALONE = [
+    ("fc of images", {"type": "fc", "size": 3}, (2, 3, 2)),
+    ("fc, exp", {"type": "fc", "size": 3, "act": "exp"}, (4,)),
+    ("activation", {"type": "activation", "act": "softrelu"}, (4,)),
+    ("square", {"type": "activation", "act": "square"}, (4,)),
+    ("conv, groups", {"type": "conv", "channels": 4, "window": [2, 3], "groups": 2, "stride": [1, 2]}, (2, 5, 6)),
+    ("pool, average with border", {"type": "pool", "pool": "average", "window": 2, "padding": 1}, (2, 4, 4)),
+    ("pool, overlapping", {"type": "pool", "window": 3, "stride": 2}, (2, 5, 5)),
+    ("batch norm of rows", {"type": "batch_norm"}, (4,)),
+    ("reshape", {"type": "reshape", "shape": [2, 3]}, (6,)),
+    ("identity, some columns", {"type": "mixed", "size": 2, "projection": {"type": "identity", "offset": 1}}, (4,)),
+    ("context", {"type": "mixed", "size": 6, "projection": {"type": "context", "start": 0, "length": 2}}, "steps"),
+    ("lstmemory, reverse", {"type": "lstmemory", "reverse": True}, "steps of 8"),
+    ("lstmemory, no bias", {"type": "lstmemory", "bias": False}, "steps of 8"),
+    *[(f"sequence pool, {pool}", {"type": "sequence_pool", "pool": pool}, "steps") for pool in ("sum", "average")],
+    *[(f"sequence pool, {pool}", {"type": "sequence_pool", "pool": pool}, "steps") for pool in ("first", "max")],
+]
+
+
+def alone(name: str, settings: dict[str, Any], shape: Any, device_name: str = "cpu") -> tuple[Net, dict[str, Any]]:
+    """A net of a data layer, a layer with weights, the layer in question, and a squared difference from data."""
+    rng = np.random.default_rng(len(name))
+    sequence = isinstance(shape, str)
+    sizes = ((8,) if "8" in shape else (3,)) if sequence else shape
+    tested = settings | {"name": "tested"}
+    below = {"name": "x", "type": "data", "shape": list(sizes), "sequence": sequence}
+    scale = {"name": "scaled", "type": "sum", "bottom": ["x", "x"]}
+    if settings["type"] == "mixed":
+        tested["projection"] = [settings["projection"] | {"bottom": "scaled"}]
+    else:
+        tested["bottom"] = "scaled"
+    form = Net({"layer": [below, scale, tested]}).forms["tested"]
+    target = {"name": "y", "type": "data", "shape": list(form.shape), "sequence": form.sequence}
+    cost = {"name": "loss", "type": "square_error", "bottom": ["tested", "y"]}
+    where = device(device_name)
+    net = Net({"layer": [below, scale, target, tested, cost]}, rng=rng, dtype="float64", device=where)
+    starts = [0, 3, 4, 6] if sequence else None
+    x = rng.standard_normal((6 if sequence else 4, *sizes)) / 2
+    y = rng.standard_normal((6 if form.sequence else 3 if sequence else 4, *form.shape))
+    batch = {"x": Argument(where.from_host(x), starts=starts)}
+    batch["x"].wants = True
+    batch["y"] = Argument(where.from_host(y), starts=starts if form.sequence else None)
+    return net, batch
+
+
+def gradients(net: Net, batch: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Those of the parameters and of x."""
+    twin = net.replica()
+    twin.forward(batch)
+    twin.backward()
+    found = {name: one.gradient for name, one in twin.parameters.items() if not one.static}
+    return {k: net.device.to_host(v) for k, v in (found | {"": twin.arguments["x"].gradient}).items()}
+
+
+@pytest.mark.parametrize(("name", "settings", "shape"), [pytest.param(*case, id=case[0]) for case in LAYERS_ALONE])
+def test_a_layer_alone_as_differences_and_on_a_device(name: str, settings: dict[str, Any], shape: Any) -> None:
+    net, batch = alone(name, settings, shape)
+    found = gradients(net, batch)
+
+    def loss() -> float:
+        net.forward(batch)
+        return net.loss()
+
+    places = {key: net.parameters[key].value if key else batch["x"].value for key in found}
+    for key, array in places.items():
+        expected = np.zeros(array.shape)
+        for at in np.ndindex(array.shape):
+            kept, ends = array[at], []
+            for moved in (1e-6, -1e-6):
+                array[at] = kept + moved
+                ends.append(loss())
+            array[at] = kept
+            expected[at] = (ends[0] - ends[1]) / 2e-6
+        assert np.allclose(found[key], expected, rtol=1e-5, atol=1e-7), key
+    on_sim = gradients(*alone(name, settings, shape, "sim:0"))
+    assert all(np.array_equal(on_sim[key], found[key]) for key in found)
+
+
+def test_every_type_of_layer_is_tried() -> None:
+    from internals.layers import LAYERS
+
+    tried = {settings["type"] for _, settings, _ in LAYERS_ALONE}
+    for twin in TWINS:
+        tried |= {one.settings_type for one in Net(twin.config).layers}
+    assert set(LAYERS) - tried == {"dropout", "sigmoid_cross_entropy"}  # which have tests of their own below
+
+
+def test_sigmoid_cross_entropy_as_torch() -> None:
+    torch = pytest.importorskip("torch")
+    net = Net(
+        """layer { name: "x" type: "data" shape: 3 }  layer { name: "y" type: "data" shape: 2 }
+        layer { name: "out" type: "fc" bottom: "x" size: 2 }
+        layer { name: "loss" type: "sigmoid_cross_entropy" bottom: ["out", "y"] }""",
+        rng=np.random.default_rng(0),
+    )
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((5, 3)).astype("f"), rng.integers(0, 2, (5, 2)).astype("f")
+    net.forward({"x": x, "y": y})
+    net.backward()
+    weight, bias = (
+        torch.tensor(net.parameters[f"out.{role}"].value, requires_grad=True) for role in ("weight", "bias")
+    )
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(torch.tensor(x) @ weight + bias, torch.tensor(y))
+    loss.backward()
+    assert net.loss() == pytest.approx(loss.item(), rel=1e-6)
+    assert np.allclose(net.parameters["out.weight"].gradient, weight.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_dropout_drops_in_training_only_and_its_gradient_has_the_mask() -> None:
+    net = Net(
+        """layer { name: "x" type: "data" shape: 50 }  layer { name: "y" type: "data" shape: 50 }
+        layer { name: "w" type: "mixed" size: 50 projection { type: "dotmul" bottom: "x" } }
+        layer { name: "drop" type: "dropout" bottom: "w" p: 0.4 }
+        layer { name: "loss" type: "square_error" bottom: ["drop", "y"] }"""
+    )
+    rng = np.random.default_rng(1)
+    batch = {"x": rng.uniform(1, 2, (4, 50)).astype("f"), "y": np.zeros((4, 50), "f")}
+    machine = GradientMachine(net, threads=1)
+    first = machine.forward(batch)["drop"].value
+    machine.backward()
+    kept = first != 0
+    assert 0.4 < kept.mean() < 0.8
+    assert np.allclose(first[kept], batch["x"][kept] / 0.6, rtol=1e-6)
+    assert np.array_equal(net.arguments["w"].gradient != 0, kept)
+    assert not np.array_equal(machine.forward(batch)["drop"].value != 0, kept)
+    assert np.array_equal(machine.forward(batch, test=True)["drop"].value, batch["x"])
+
+
+def test_batch_norm_in_test_mode_is_that_of_nn() -> None:
+    from internals import nn
+
+    twin = next(twin for twin in TWINS if twin.name.startswith("batch norm"))
+    rng = np.random.default_rng(0)
+    net = Net(twin.config, rng=rng)
+    machine, norm = GradientMachine(net), nn.BatchNorm2d(4)
+    for _ in range(3):
+        batch = twin.batch(rng, 6)
+        machine.forward_backward(batch)
+        norm(ops.conv2d(Tensor(batch["x"]), Tensor(net.parameters["conv.weight"].value), stride=2))
+    norm.eval()
+    mine = net.forward(batch, test=True)
+    theirs = ops.relu(norm(Tensor(mine["conv"].value))).detach().numpy()
+    assert np.allclose(mine["norm"].value, theirs, rtol=1e-5, atol=1e-6)
+    with pytest.raises(RuntimeError, match="test mode"):
+        net.backward()
+
+
+def test_nothing_is_computed_below_the_lowest_parameter_that_learns() -> None:
+    net = Net(
+        """layer { name: "x" type: "data" shape: 3 }  layer { name: "y" type: "data" shape: 2 }
+        layer { name: "fixed" type: "fc" bottom: "x" size: 3 weight { static: true } bias { static: true } }
+        layer { name: "out" type: "fc" bottom: "fixed" size: 2 }
+        layer { name: "loss" type: "square_error" bottom: ["out", "y"] }"""
+    )
+    net.forward({"x": np.ones((2, 3), "f"), "y": np.ones((2, 2), "f")})
+    net.backward()
+    assert net.arguments["fixed"].gradient is None
+    assert net.parameters["fixed.weight"].gradient is None
+    assert net.parameters["out.weight"].gradient is not None
+
+
+def test_a_layer_of_ones_own() -> None:
+    from internals.layers import LAYERS, Form, layer
+
+    @layer("cube")
+    class Cube(Layer):
+        def setup(self, x: Form) -> Form:
+            return x
+
+        def forward(self, x: Argument) -> Any:
+            return x.value**3
+
+        def backward(self, g: Any, x: Argument) -> None:
+            x.accumulate(3 * x.value**2 * g)
+
+    try:
+        net, batch = alone("cube", {"type": "cube"}, (4,))
+        assert np.array_equal(net.forward(batch)["tested"].value, net.arguments["scaled"].value ** 3)
+        with pytest.raises(ValueError, match="there is a type called 'cube' already"):
+            layer("cube")(Cube)
+    finally:
+        del LAYERS["cube"]
