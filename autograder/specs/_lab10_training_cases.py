@@ -330,6 +330,7 @@ def scaler_edges(rng: np.random.Generator) -> list[Inputs]:
         scaler_case(rng, 2.0, 2, [None, INFINITE], [(2,), (2, 2)], where=1),
         scaler_case(rng, 2.0, 2, [None, NAN, None], [None, (1,), ()], where=2),
         scaler_case(rng, 2.0, 2, [INFINITE, NAN], [(1,), (1,)], where=1),
+        scaler_case(rng, 2.0, 2, [INFINITE, NAN], [(1,), (1,)]),
         scaler_case(rng, 2.0, 2, [None, None], [(0,), (1, 2)], dtype="float64"),
         scaler_case(rng, 0.5, 4, [INFINITE, INFINITE, None], [()], dtype="float64"),
         large,

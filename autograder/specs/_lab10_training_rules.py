@@ -35,7 +35,7 @@ def sgd(
             velocity = g
         step = velocity if mistake != "old velocity" else before
         if nesterov and mistake != "nesterov never":
-            step = g + momentum * velocity
+            step = (lr if mistake == "rate inside" else 1) * g + momentum * velocity
             if mistake == "nesterov adds":
                 step = g + velocity
         rate = 1 if mistake == "rate inside" else lrs[0] if mistake == "first rate" else lr
@@ -86,40 +86,43 @@ def adam(
     moved = [array.copy() for array in parameters]
     first, second = ([np.zeros_like(array) for array in parameters] for _ in range(2))
     counts, calls, trace = [0] * len(parameters), 0, []
+    decay = weight_decay or 0.0
+    alike = len({array.shape for array in parameters}) == 1
     for given, lr in zip(gradients, lrs, strict=True):
         calls += 1
         for i, gradient in enumerate(given):
             x, g = moved[i], gradient
-            decays = bool(weight_decay) and (x.ndim > 1 or mistake == "decays all")
+            decays = decay > 0 and (x.ndim > 1 or mistake == "decays all")
             if g is None and mistake == "decays without gradient" and decays:
-                moved[i] = np.asarray(x * (1 - lr * (weight_decay or 0)), x.dtype)
+                moved[i] = np.asarray(x * (1 - lr * decay), x.dtype)
             if g is None and mistake != "none is zero":
                 continue
             g = np.zeros_like(x) if g is None else g
             counts[i] += 1
-            t = {"one count": calls, "count starts at 2": counts[i] + 1, "count of parameters": sum(counts)}.get(
-                mistake, counts[i]
-            )
+            t = {
+                "one count": calls,
+                "count starts at 0": counts[i] - 1,
+                "count starts at 2": counts[i] + 1,
+                "count of parameters": sum(counts),
+            }.get(mistake, counts[i])
+            k = 0 if mistake == "one state" and alike else i
             rate = lrs[0] if mistake == "first rate" else lr
             if decays and mistake == "coupled":
-                g = g + weight_decay * x
-            if decays and mistake not in ("coupled", "never", "after", "adds"):
-                factor = weight_decay if mistake == "decay without rate" else rate * weight_decay  # type: ignore[operator]
-                x = x * (1 - factor)  # type: ignore[operator]
-            if decays and mistake == "adds":
-                x = x * (1 + rate * weight_decay)  # type: ignore[operator]
-            first[i] = np.asarray(beta1 * first[i] + (1 - beta1) * g, x.dtype)
-            of = first[i] if mistake == "square of the mean" else g
-            second[i] = np.asarray(beta2 * second[i] + (1 - beta2) * of * of, x.dtype)
-            if mistake == "no averages":
-                first[i], second[i] = beta1 * first[i] + g, beta2 * second[i] + g * g
+                g = g + decay * x
+            elif decays and mistake not in ("never", "after"):
+                factors = {"decay without rate": 1.0, "decay at first rate": lrs[0], "adds": -rate}
+                x = x * (1 - factors.get(mistake, rate) * decay)
+            whole = mistake == "no averages"
+            first[k] = np.asarray(beta1 * first[k] + (1 if whole else 1 - beta1) * g, x.dtype)
+            of = first[k] if mistake == "square of the mean" else g
+            second[k] = np.asarray(beta2 * second[k] + (1 if whole else 1 - beta2) * of * of, x.dtype)
             one = 1.0 if mistake in ("uncorrected", "mean uncorrected") else 1 - beta1**t
             two = 1.0 if mistake in ("uncorrected", "square uncorrected") else 1 - beta2**t
-            m, v = first[i] / one, second[i] / two
+            m, v = first[k] / one, second[k] / two
             if mistake == "inside the root":
                 bottom = np.sqrt(v + eps)
             elif mistake == "before correction":
-                bottom = (np.sqrt(second[i]) + eps) / math.sqrt(two)
+                bottom = (np.sqrt(second[k]) + eps) / math.sqrt(two)
             elif mistake == "no root":
                 bottom = v + eps
             elif mistake == "no epsilon":
@@ -129,7 +132,7 @@ def adam(
             step = rate * m / bottom
             x = x + step if mistake == "upwards" else x - step
             if decays and mistake == "after":
-                x = x * (1 - rate * weight_decay)  # type: ignore[operator]
+                x = x * (1 - rate * decay)
             moved[i] = np.asarray(x, parameters[i].dtype)
         trace.append([array.copy() for array in moved])
     if mistake == "not in place":
@@ -146,6 +149,9 @@ ADAM_MISTAKES = {
     "1 - β₂ᵗ.",
     "mean uncorrected": "m is not divided by 1 - β₁ᵗ.",
     "square uncorrected": "v is not divided by 1 - β₂ᵗ.",
+    "count starts at 0": "t counts from 0: in the first step 1 - β⁰ is 0, and everything is divided by it. The first t "
+    "is 1.",
+    "one state": "The parameters share one m and one v; each needs its own. `[array] * n` is n times the same array.",
     "count starts at 2": "The first step is counted as the second. In the first one, t is 1.",
     "one count": "The count of steps goes on for a parameter without a gradient. Each parameter has its own t, which "
     "counts its own steps.",
@@ -174,6 +180,7 @@ ADAMW_MISTAKES = {
     "weight_decay. Here the parameter itself is multiplied.",
     "decays all": "A parameter of 0 or 1 axes decays too; biases and gains are left alone.",
     "decay without rate": "The decay is not scaled by the step size: the factor is 1 - lr * weight_decay.",
+    "decay at first rate": "The decay is scaled by the step size at the start; read lr in step.",
     "decays without gradient": "A parameter without a gradient decays; it is not to be touched at all.",
     "after": "The decay comes after Adam's step, and shrinks that too. It comes first.",
     "adds": "The weights grow where they should shrink.",
@@ -279,6 +286,8 @@ def scaler(
         present = [gradient for gradient in given if gradient is not None]
         if mistake == "looks at the first":
             present = present[:1]
+        if mistake == "looks at the last":
+            present = present[-1:]
         if mistake == "only NaN":
             finite = not any(np.isnan(gradient).any() for gradient in present)
         elif mistake == "only infinity":
@@ -313,6 +322,7 @@ SCALER_MISTAKES = {
     "only NaN": "Infinity is let through: a gradient that is too large for float16 is infinite.",
     "only infinity": "NaN is let through: infinity minus infinity is NaN.",
     "looks at the first": "Only the first gradient is looked at.",
+    "looks at the last": "Only the last gradient is looked at: what the others said is lost.",
     "looks at the sum": "Finite gradients are refused: their sum is infinite, though no entry is. Look at the entries.",
     "good steps kept": "After a bad step the good ones are counted on; it takes `interval` good steps in a row.",
     "late": "The scale grows one step too late: after `interval` good steps.",

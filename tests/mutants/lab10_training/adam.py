@@ -142,7 +142,7 @@ class Adam:
             p -= self.lr * m / (np.sqrt(v) + self.eps)
 
 
-# %% wrong: the step counter one behind | result|never|nan|NaN
+# %% wrong: the step counter one behind | counts from 0
 
 
 class Adam:
@@ -440,7 +440,7 @@ class Adam:
             p -= self.rate * m / (np.sqrt(v) + self.eps)
 
 
-# %% wrong: one state for all parameters | result|shape|broadcast|fit
+# %% wrong: one state for all parameters | share one m|result|shape|broadcast|fit
 
 
 class Adam:

@@ -158,7 +158,7 @@ class AdamW(Adam):
         super().step(gradients)
 
 
-# %% wrong: the step size of the start | result|step size
+# %% wrong: the step size of the start | step size at the start
 
 
 class AdamW(Adam):

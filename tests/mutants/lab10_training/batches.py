@@ -118,7 +118,7 @@ class Batches:
         self.epoch, self.position = state["epoch"], state["position"]
 
 
-# %% wrong: no seed at all | same seed give different
+# %% wrong: no seed at all | same seed give different|goes on with
 
 
 class Batches:

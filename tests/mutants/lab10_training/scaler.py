@@ -144,7 +144,7 @@ class LossScaler:
             self.scale, self.good = self.scale * 2, 0
 
 
-# %% wrong: only the last gradient counts | result|finite
+# %% wrong: only the last gradient counts | Only the last|let through
 
 
 class LossScaler:

@@ -36,7 +36,18 @@ def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
         parameter[index] -= lr * (gradient[index] + momentum * v if nesterov else v)
 
 
-# %% wrong: new arrays in place of the given | Neither array has changed
+# %% right: no velocity where there is no momentum
+
+
+def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
+    move = gradient
+    if momentum > 0:
+        velocity[...] = velocity * momentum + gradient
+        move = gradient + momentum * velocity if nesterov else velocity
+    parameter -= lr * move
+
+
+# %% wrong: new arrays in place of the given | Neither array has changed|write into it
 
 
 def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
