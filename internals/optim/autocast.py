@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from internals.ops.operators import Operators
-from internals.ops.table import TABLE, Op, style
+from internals.ops.table import TABLE, Execution, Op, execution_of, style
 from internals.tensor import Tensor, run_eagerly
 from internals.tensor.node import mode
 
@@ -44,6 +44,8 @@ class _Casting(threading.local):
 
 _casting = _Casting()
 _active = 0
+_handed_on: Execution = run_eagerly
+"""Who runs rows on Tensors outside: eager code, or a style that watches it, such as anomaly mode."""
 _lock = threading.Lock()
 _short_ways = {name: vars(Tensor)[name] for name in ("__matmul__", "__rmatmul__", "__pow__", "__rpow__")}
 
@@ -102,12 +104,14 @@ def _half(dtype: Any) -> np.dtype:
 
 def _install(change: int) -> None:
     """Have rows called with Tensors come through `_run` while any thread is inside an autocast."""
-    global _active
+    global _active, _handed_on
     with _lock:
         before, _active = _active, _active + change
         if bool(before) == bool(_active):
             return
-        style(Tensor, _run if _active else run_eagerly, rank=10)
+        if _active:
+            _handed_on = execution_of(Tensor)
+        style(Tensor, _run if _active else _handed_on, rank=10)
         # These operators go past the table's dispatch in a Tensor, which saves a quarter of a small product's time.
         for name, short in _short_ways.items():
             setattr(Tensor, name, vars(Operators)[name] if _active else short)
@@ -116,7 +120,7 @@ def _install(change: int) -> None:
 def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     half = _casting.dtype
     if half is None or mode.pulling:
-        return run_eagerly(op, inputs, attrs)
+        return _handed_on(op, inputs, attrs)
     if op.name in HALF:
         # All or none, so that one input of float64 does not meet the others in float16.
         if all(value.dtype in (_FLOAT32, half) for value in inputs if _is_floating(value)):
@@ -125,7 +129,7 @@ def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         inputs = tuple(
             [_cast(value, _FLOAT32) if _is_floating(value) and is_half(value) else value for value in inputs]
         )
-    return run_eagerly(op, inputs, attrs)
+    return _handed_on(op, inputs, attrs)
 
 
 _FLOAT32 = np.dtype(np.float32)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from internals import Tensor, grad, ops, optim
+from internals.autodiff import AnomalyError, detect_anomaly
 from internals.ops import TABLE
 from internals.ops.table import _STYLES
 from internals.optim import LossScaler, MasterWeights, autocast
@@ -312,3 +313,13 @@ def test_refused(name: str) -> None:
     call, message = REFUSED[name]
     with pytest.raises((ValueError, TypeError, RuntimeError), match=message):
         call()
+
+
+def test_anomaly_mode_around_it_goes_on_when_it_ends() -> None:
+    x = Tensor([[1.0]], requires_grad=True)
+    with detect_anomaly(forward=True):
+        with autocast():
+            y = x @ x
+        with pytest.raises(AnomalyError, match="log gave NaN"):
+            (y * -1.0).log()
+    assert y.dtype == np.float16
