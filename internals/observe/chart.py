@@ -38,12 +38,17 @@ def line_chart(
     Raises
     ------
     ValueError
-        There is nothing to draw, more than can be told apart, or a number has no logarithm.
+        There is nothing to draw, more than can be told apart, or a number is not finite or has no logarithm.
     """
-    if not 1 <= len(series) <= len(STYLES) or not all(series.values()):
+    if not 1 <= len(series) <= len(STYLES) or not all(len(values) for values in series.values()):
         lengths = [len(values) for values in series.values()]
         raise ValueError(
             f"line_chart: expected 1 to {len(STYLES)} series of at least one number, got lengths {lengths}."
+        )
+    lost = [name for name, values in series.items() if not all(map(math.isfinite, values))]
+    if lost:
+        raise ValueError(
+            f"line_chart: {lost[0]!r} has a number that is not finite; leave it out, or end the line there."
         )
     steps = max(len(values) for values in series.values())
     lowest = min(min(values) for values in series.values())

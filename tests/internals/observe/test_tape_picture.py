@@ -184,7 +184,17 @@ def test_series_are_told_apart_by_more_than_colour() -> None:
     assert len(set(dashes)) == 2
 
 
-@pytest.mark.parametrize("series", [{}, {"empty": []}, {name: [1] for name in "abcd"}])
+def test_a_chart_takes_arrays_as_it_takes_lists() -> None:
+    arrays = {"one": np.array([0.0, 3.0, 1.0]), "other": np.full(3, 2.0)}
+    made = line_chart(arrays, title="Live memory", across="step", up="MB")
+    assert [line.get("points") for line in drawn(made).iter(f"{SVG}polyline")] == [
+        line.get("points") for line in drawn(chart()).iter(f"{SVG}polyline")
+    ]
+
+
+@pytest.mark.parametrize(
+    "series", [{}, {"empty": []}, {"empty": np.zeros(0)}, {"lost": [1.0, np.nan]}, {name: [1] for name in "abcd"}]
+)
 def test_a_chart_of_nothing_or_of_too_much_is_refused(series: dict) -> None:
     with pytest.raises(ValueError, match="line_chart"):
         line_chart(series, title="t", across="a", up="u")
