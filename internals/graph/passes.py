@@ -16,7 +16,7 @@ import numpy as np
 from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE, Graph
 from internals.graph.node import Node
 from internals.graph.plan import needed
-from internals.ops.table import TABLE, is_array
+from internals.ops.table import TABLE, is_array, run_on_arrays
 
 Rule = Callable[[Graph, Node, list[Any]], Node | None]
 """``rule(graph, node, inputs)``: what stands for `node` in the new graph, or None to make it as it is."""
@@ -39,7 +39,7 @@ def fold_constants(graph: Graph, node: Node, inputs: list[Any]) -> Node | None:
         return None
     if math.prod(node.shape) * node.dtype.itemsize > LARGEST_FOLDED:
         return None
-    return graph.constant(np.asarray(node.op.on_numpy(*values, **node.attrs)))
+    return graph.constant(np.asarray(run_on_arrays(node.op, tuple(values), node.attrs)))
 
 
 class _Shared:

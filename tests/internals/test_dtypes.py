@@ -16,10 +16,10 @@ from op_answers import attrs_of, call, to_host, torch_joined
 from op_cases import CASES, Case
 from op_examples import Example
 
-from internals import Tensor, nn, ops, optim
+from internals import Tensor, graph, nn, ops, optim
 from internals.autodiff import grad
 from internals.ops import TABLE
-from internals.ops.spec import is_floating, is_half
+from internals.ops.spec import as_dtype, is_floating, is_half
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -294,3 +294,25 @@ def test_a_network_trains_in_half_precision(dtype: str) -> None:
     assert loss.dtype == dtype
     assert all(parameter.dtype == dtype == parameter.grad.dtype for parameter in model.parameters())
     assert losses[-1] < 0.3 * losses[0]
+
+
+@pytest.mark.parametrize("dtype", EPS)
+def test_a_graph_computes_as_eager_does(dtype: str) -> None:
+    """The same bits, from a placeholder and from a constant that is folded."""
+    values = np.random.default_rng(3).standard_normal((40, 5)).astype(as_dtype("test", dtype))
+
+    def program(x: Any) -> Any:
+        return ops.softmax(ops.tanh(x) * 0.3 + x.mean(axis=0))
+
+    drawn = graph.Graph()
+    with drawn:
+        x = drawn.placeholder((40, 5), values.dtype)
+        outs = [program(x), *graph.gradients(program(x).sum(), [x]), program(drawn.constant(values))]
+    fed, gradient, folded = graph.Session(drawn).run(outs, {x: values})
+    leaf = Tensor(values, requires_grad=True)
+    out = program(leaf)
+    np.testing.assert_array_equal(fed, to_host(out))
+    np.testing.assert_array_equal(folded, to_host(out))
+    assert fed.dtype == folded.dtype == gradient.dtype == dtype
+    eager = to_host(grad(out.sum(), leaf))
+    np.testing.assert_allclose(gradient.astype(float), eager.astype(float), atol=4 * EPS[dtype])
