@@ -200,9 +200,10 @@ class Module:
             A name is missing or unknown, or a value has another shape. Nothing is changed then.
         """
         mine = dict(self._walk("", self._state_here))
-        for what, names in (("missing", mine.keys() - state.keys()), ("unknown", state.keys() - mine.keys())):
-            if names and strict:
-                raise ValueError(f"load_state_dict: {what}: {', '.join(sorted(names))}.")
+        differ = {"missing": sorted(mine.keys() - state.keys()), "unknown": sorted(state.keys() - mine.keys())}
+        if strict and any(differ.values()):
+            told = "; ".join(f"{what}: {', '.join(names)}" for what, names in differ.items() if names)
+            raise ValueError(f"load_state_dict: {told}.")
         mine = {name: value for name, value in mine.items() if name in state}
         values = {name: np.asarray(state[name], dtype=value.dtype) for name, value in mine.items()}
         for name, value in mine.items():

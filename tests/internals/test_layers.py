@@ -267,6 +267,7 @@ def test_a_state_is_a_copy_and_comes_back() -> None:
     [
         (lambda state: state.pop("0.bias"), r"missing: 0\.bias"),
         (lambda state: state.update(more=1), "unknown: more"),
+        (lambda state: state.update(more=state.pop("0.bias")), r"missing: 0\.bias; unknown: more"),
         (lambda state: state.update({"0.bias": np.ones(3)}), r"0\.bias has shape \(8,\), the value \(3,\)"),
     ],
 )
