@@ -19,7 +19,7 @@ from internals.ops.rules import promoted, pull
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op
 from internals.tensor import Tensor, enable_grad, is_recording
-from internals.tensor.node import next_order
+from internals.tensor.node import next_order, pulling
 from internals.tensor.results import RESULT
 
 
@@ -180,6 +180,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     return (out, pull_back, aux) if has_aux else (out, pull_back)
 
 
+@pulling()
 def _pulled(pending: dict[Entry, Any]) -> dict[Entry, Any]:
     """Cotangents of the primals, from those of some results; entries are visited from the last one down."""
     found: dict[Entry, Any] = {}

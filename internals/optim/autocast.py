@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import ContextDecorator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from internals.ops.operators import Operators
-from internals.ops.table import TABLE, Execution, Op, execution_of, style
-from internals.tensor import Tensor, run_eagerly
+from internals.ops.table import _STYLES, TABLE, Execution, Op, style
+from internals.tensor import Tensor
 from internals.tensor.node import mode
 
 _PRODUCTS = """
@@ -44,9 +45,9 @@ class _Casting(threading.local):
 
 _casting = _Casting()
 _active = 0
-_handed_on: Execution = run_eagerly
-"""Who runs rows on Tensors outside: eager code, or a style that watches it, such as anomaly mode."""
 _lock = threading.Lock()
+_usual: dict[type, tuple[Execution, int]] = {}
+"""Who runs rows outside: eager code, or what watches it, such as anomaly mode; transformations; graphs."""
 _short_ways = {name: vars(Tensor)[name] for name in ("__matmul__", "__rmatmul__", "__pow__", "__rpow__")}
 
 
@@ -54,7 +55,8 @@ class autocast(ContextDecorator):
     """Within it, rows choose their precision: products in `dtype`, sums, losses and norms in float32.
 
     The forward pass goes inside, the backward pass and the step outside: gradients are computed in the precision of
-    what they are gradients of, and come out in that of the weights. float64 stays float64. Each thread has its own
+    what they are gradients of, and come out in that of the weights. float64 stays float64. A function given to
+    `checkpoint` enters its own autocast: it is run again later. Each thread has its own
     setting; outside all such blocks nothing is looked up and nothing costs.
 
     Parameters
@@ -103,33 +105,35 @@ def _half(dtype: Any) -> np.dtype:
 
 
 def _install(change: int) -> None:
-    """Have rows called with Tensors come through `_run` while any thread is inside an autocast."""
-    global _active, _handed_on
+    """Have rows come through `_run`, in every style, while any thread is inside an autocast.
+
+    In every style, so that the casts come before whatever the style writes down: a gradient is cast back then.
+    """
+    global _active
     with _lock:
         before, _active = _active, _active + change
         if bool(before) == bool(_active):
             return
         if _active:
-            _handed_on = execution_of(Tensor)
-        style(Tensor, _run if _active else _handed_on, rank=10)
+            _usual.update(_STYLES)
+        for value_type, (run, rank) in _usual.items():
+            style(value_type, partial(_run, run) if _active else run, rank=rank)
         # These operators go past the table's dispatch in a Tensor, which saves a quarter of a small product's time.
         for name, short in _short_ways.items():
             setattr(Tensor, name, vars(Operators)[name] if _active else short)
 
 
-def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def _run(run: Execution, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     half = _casting.dtype
     if half is None or mode.pulling:
-        return _handed_on(op, inputs, attrs)
+        return run(op, inputs, attrs)
     if op.name in HALF:
         # All or none, so that one input of float64 does not meet the others in float16.
         if all(value.dtype in (_FLOAT32, half) for value in inputs if _is_floating(value)):
             inputs = tuple([_cast(value, half) for value in inputs])
     elif op.name in FULL or op.room in FULL_ROOMS:
-        inputs = tuple(
-            [_cast(value, _FLOAT32) if _is_floating(value) and is_half(value) else value for value in inputs]
-        )
-    return _handed_on(op, inputs, attrs)
+        inputs = tuple([_cast(value, _FLOAT32) if is_half(value) else value for value in inputs])
+    return run(op, inputs, attrs)
 
 
 _FLOAT32 = np.dtype(np.float32)

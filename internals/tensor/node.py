@@ -32,10 +32,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Mode(threading.local):
     recording = True
     pulling = False
-    """Whether a reverse pass is being recorded: its rules keep to the dtypes of the forward pass."""
+    """Whether a reverse pass runs on Tensors: its rules keep to the dtypes of the forward pass."""
 
     def __init__(self) -> None:
         self.before: list[bool] = []
+        self.pulled: list[bool] = []
 
 
 mode = Mode()
@@ -69,16 +70,30 @@ class enable_grad(no_grad):
     _recording = True
 
 
+class pulling(ContextDecorator):
+    """A reverse pass whose rules run on Tensors."""
+
+    def __enter__(self) -> None:
+        mode.pulled.append(mode.pulling)
+        mode.pulling = True
+
+    def __exit__(self, *_: object) -> None:
+        mode.pulling = mode.pulled.pop()
+
+
 class recorded_pass(enable_grad):
-    """Record a reverse pass."""
+    """A reverse pass that is recorded itself."""
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._before, mode.pulling = mode.pulling, True
+        _PULLING.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        mode.pulling = self._before
+        _PULLING.__exit__()
         super().__exit__()
+
+
+_PULLING = pulling()
 
 
 def is_recording() -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from internals import Tensor, grad, ops, optim
+from internals import Tensor, autodiff, grad, ops, optim
 from internals.autodiff import AnomalyError, detect_anomaly
 from internals.ops import TABLE
 from internals.ops.table import _STYLES
@@ -161,6 +161,30 @@ def test_higher_order(inside: bool) -> None:
 
     want = second(half=False)
     np.testing.assert_allclose(second(half=True), want, rtol=0.02, atol=0.02 * float(np.abs(want).max()))
+
+
+@pytest.mark.parametrize("name", ["gradient", "hvp", "vjp", "vmap", "jvp"])
+def test_transformations_inside(name: str) -> None:
+    def f(x: Any) -> Any:
+        return ((x @ x.T).relu() * 0.01).exp().sum()
+
+    def run() -> np.ndarray:
+        x, v = Tensor(X), Tensor(X[::-1].copy())
+        result: Any = {
+            "gradient": lambda: autodiff.gradient(f)(x),
+            "hvp": lambda: autodiff.hvp(f, x, v),
+            "vjp": lambda: autodiff.vjp(f, x)[1](Tensor(0.5)),
+            "vmap": lambda: autodiff.vmap(f)(ops.stack([x, v])),
+            "jvp": lambda: autodiff.jvp(f, (x,), (v,))[1],
+        }[name]()
+        return (result[0] if isinstance(result, tuple) else result).numpy()
+
+    want = run()
+    with autocast("float16"):
+        got = run()
+    assert got.dtype == np.float32
+    assert not np.array_equal(got, want)
+    np.testing.assert_allclose(got, want, rtol=0.02, atol=0.02 * float(np.abs(want).max()))
 
 
 # --- the scale --------------------------------------------------------------------------------------

@@ -76,13 +76,7 @@ class Adam:
 # %% wrong: no bias correction | bias correction is missing
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -99,13 +93,7 @@ class Adam:
 # %% wrong: only the mean is corrected | v is not divided|bias|correct
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -145,13 +133,7 @@ class Adam:
 # %% wrong: the step counter one behind | counts from 0
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -168,13 +150,7 @@ class Adam:
 # %% wrong: epsilon inside the root | inside the root
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -191,13 +167,7 @@ class Adam:
 # %% wrong: epsilon before the correction | as Keras
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -214,13 +184,7 @@ class Adam:
 # %% wrong: no root | square root
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -237,13 +201,7 @@ class Adam:
 # %% wrong: up the hill | down is against it
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -306,13 +264,7 @@ class Adam:
 # %% wrong: None taken for zeros | taken for zeros
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -329,13 +281,7 @@ class Adam:
 # %% wrong: None not thought of | None
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -350,13 +296,7 @@ class Adam:
 # %% wrong: new arrays in the list | never move
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -373,13 +313,7 @@ class Adam:
 # %% wrong: the square of the mean | averages the square of the gradient|square of m
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -396,13 +330,7 @@ class Adam:
 # %% wrong: betas swapped | swapped
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta2, beta1 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
@@ -468,13 +396,7 @@ class Adam:
 # %% wrong: squares the gradient in place | only given to read
 
 
-class Adam:
-    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = list(parameters), lr, betas, eps
-        self.m = [np.zeros_like(p) for p in self.parameters]
-        self.v = [np.zeros_like(p) for p in self.parameters]
-        self.t = [0] * len(self.parameters)
-
+class Adam(Adam):
     def step(self, gradients):
         beta1, beta2 = self.betas
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):

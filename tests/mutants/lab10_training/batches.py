@@ -52,11 +52,7 @@ class Batches:
 # %% wrong: not shuffled | in their own order
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.arange(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -65,21 +61,11 @@ class Batches:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
 
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
 
 # %% wrong: shuffled once | same order
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng(self.seed).permutation(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -88,21 +74,11 @@ class Batches:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
 
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
 
 # %% wrong: the seed is ignored | Another seed
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng(self.epoch).permutation(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -111,21 +87,11 @@ class Batches:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
 
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
 
 # %% wrong: no seed at all | same seed give different|goes on with
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng().permutation(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -134,21 +100,11 @@ class Batches:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
 
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
 
 # %% wrong: drops the last batch | has what is left|rows
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng([self.seed, self.epoch]).permutation(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -156,12 +112,6 @@ class Batches:
         if self.position + self.batch_size > self.n:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
 
 
 # %% wrong: batches across epochs | has what is left|rows|twice
@@ -193,11 +143,7 @@ class Batches:
 # %% wrong: with replacement | a row twice
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng([self.seed, self.epoch]).integers(0, self.n, self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -206,32 +152,11 @@ class Batches:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
 
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
-
 
 # %% wrong: resumes at the start of the epoch | starts its epoch anew|from the beginning
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
-    def next_batch(self):
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.n)
-        batch = order[self.position : self.position + self.batch_size]
-        self.position += self.batch_size
-        if self.position >= self.n:
-            self.epoch, self.position = self.epoch + 1, 0
-        return batch
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
+class Batches(Batches):
     def load_state_dict(self, state):
         self.epoch, self.position = state["epoch"], 0
 
@@ -239,22 +164,7 @@ class Batches:
 # %% wrong: resumes at the start | from the beginning
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
-    def next_batch(self):
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.n)
-        batch = order[self.position : self.position + self.batch_size]
-        self.position += self.batch_size
-        if self.position >= self.n:
-            self.epoch, self.position = self.epoch + 1, 0
-        return batch
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
+class Batches(Batches):
     def load_state_dict(self, state):
         self.epoch, self.position = 0, 0
 
@@ -262,24 +172,9 @@ class Batches:
 # %% wrong: leaves out the next batch | leaves out a batch|goes on with
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
-    def next_batch(self):
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(self.n)
-        batch = order[self.position : self.position + self.batch_size]
-        self.position += self.batch_size
-        if self.position >= self.n:
-            self.epoch, self.position = self.epoch + 1, 0
-        return batch
-
+class Batches(Batches):
     def state_dict(self):
         return {"epoch": self.epoch, "position": self.position + self.batch_size}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
 
 
 # %% wrong: the generator is not saved | resumed
@@ -406,11 +301,7 @@ class Batches:
 # %% wrong: the global generator | global generator|same seed
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         np.random.seed(self.seed + self.epoch)
         order = np.random.RandomState(self.seed + self.epoch).permutation(self.n)
@@ -419,12 +310,6 @@ class Batches:
         if self.position >= self.n:
             self.epoch, self.position = self.epoch + 1, 0
         return batch
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
 
 
 # %% wrong: asking for the state draws | same seed give different|resumed
@@ -455,11 +340,7 @@ class Batches:
 # %% wrong: gives lists | next_batch returned a list
 
 
-class Batches:
-    def __init__(self, n, batch_size, seed=0):
-        self.n, self.batch_size, self.seed = n, batch_size, seed
-        self.epoch, self.position = 0, 0
-
+class Batches(Batches):
     def next_batch(self):
         order = np.random.default_rng([self.seed, self.epoch]).permutation(self.n)
         batch = order[self.position : self.position + self.batch_size]
@@ -467,12 +348,6 @@ class Batches:
         if self.position >= self.n:
             self.epoch, self.position = self.epoch + 1, 0
         return batch.tolist()
-
-    def state_dict(self):
-        return {"epoch": self.epoch, "position": self.position}
-
-    def load_state_dict(self, state):
-        self.epoch, self.position = state["epoch"], state["position"]
 
 
 # %% wrong: not filled in | Not written yet

@@ -51,10 +51,7 @@ class LossScaler:
 # %% wrong: multiplies | multiplied by the scale once more|result
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -63,22 +60,11 @@ class LossScaler:
                 finite = finite and bool(np.isfinite(g).all())
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: new arrays | gradients are as they were
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -87,22 +73,11 @@ class LossScaler:
                 finite = finite and bool(np.isfinite(g).all())
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: looks for NaN only | Infinity is let through
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -111,22 +86,11 @@ class LossScaler:
                 finite = finite and not np.isnan(g).any()
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: looks for infinity only | NaN is let through
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -135,22 +99,11 @@ class LossScaler:
                 finite = finite and not np.isinf(g).any()
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: only the last gradient counts | Only the last|let through
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -159,22 +112,11 @@ class LossScaler:
                 finite = bool(np.isfinite(g).all())
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: returns at the first that is not finite | result
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -184,22 +126,11 @@ class LossScaler:
                     return False
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: looks at the sum | their sum is infinite
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -208,30 +139,11 @@ class LossScaler:
                 g *= 1 / self.scale
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: good steps are counted across bad ones | in a row
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.scale = self.scale / 2
@@ -244,18 +156,7 @@ class LossScaler:
 # %% wrong: one step late | one step too late
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.scale, self.good = self.scale / 2, 0
@@ -268,18 +169,7 @@ class LossScaler:
 # %% wrong: grows on and on | count starts anew
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.scale, self.good = self.scale / 2, 0
@@ -292,18 +182,7 @@ class LossScaler:
 # %% wrong: never shrinks | does not shrink|result
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.good = 0
@@ -316,18 +195,7 @@ class LossScaler:
 # %% wrong: never grows | never grows
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.scale, self.good = self.scale / 2, 0
@@ -340,10 +208,7 @@ class LossScaler:
 # %% wrong: divides good gradients only | divided in any case
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -355,22 +220,11 @@ class LossScaler:
                     g *= 1 / self.scale
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: None not thought of | None
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
+class LossScaler(LossScaler):
     def unscale(self, gradients):
         finite = True
         for g in gradients:
@@ -378,30 +232,11 @@ class LossScaler:
             finite = finite and bool(np.isfinite(g).all())
         return finite
 
-    def update(self, finite):
-        if not finite:
-            self.scale, self.good = self.scale / 2, 0
-            return
-        self.good += 1
-        if self.good == self.interval:
-            self.scale, self.good = self.scale * 2, 0
-
 
 # %% wrong: halves to a whole number | result|divided by zero
 
 
-class LossScaler:
-    def __init__(self, scale=2.0**16, interval=2000):
-        self.scale, self.interval, self.good = scale, interval, 0
-
-    def unscale(self, gradients):
-        finite = True
-        for g in gradients:
-            if g is not None:
-                g *= 1 / self.scale
-                finite = finite and bool(np.isfinite(g).all())
-        return finite
-
+class LossScaler(LossScaler):
     def update(self, finite):
         if not finite:
             self.scale, self.good = self.scale // 2, 0
