@@ -12,6 +12,7 @@ from internals.front.layer import Layer, known, positive
 from internals.front.names import choose
 from internals.front.symbol import Shape, Shaped
 from internals.ops.seed import draw_seed
+from internals.ops.spec import is_floating
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda x: x,
@@ -168,7 +169,7 @@ class Embedding(Layer):
         self.embeddings = self.weight(shape, self.settings["embeddings_initializer"])
 
     def forward(self, x: Any) -> Any:
-        tokens = ops.cast(x, dtype=np.int64) if x.dtype.kind == "f" else x
+        tokens = ops.cast(x, dtype=np.int64) if is_floating(x.dtype) else x
         if not isinstance(x, Shaped) and isinstance(tokens.data, np.ndarray) and tokens.size:
             least, most = tokens.data.min(), tokens.data.max()
             if least < 0 or most >= self.settings["input_dim"]:

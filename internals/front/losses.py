@@ -9,6 +9,7 @@ import numpy as np
 
 from internals import ops
 from internals.front.names import choose
+from internals.ops.spec import is_floating
 from internals.tensor import Tensor
 
 EPSILON = 1e-7
@@ -128,7 +129,7 @@ def class_numbers(name: str, y_true: Any, predicted: tuple[int, ...]) -> np.ndar
         hint = " For one-hot targets use the loss without 'sparse_'." if target.shape == predicted else ""
         raise ValueError(f"{name}: targets of shape {target.shape}; expected {predicted[:-1]}, a class for each.{hint}")
     whole = target.astype(np.int64)
-    if target.dtype.kind == "f" and not np.array_equal(whole, target):
+    if is_floating(target.dtype) and not np.array_equal(whole, target):
         raise ValueError(f"{name}: targets must be class numbers, got {target[whole != target].flat[0]}.")
     if whole.size and (whole.min() < 0 or whole.max() >= predicted[-1]):
         raise ValueError(

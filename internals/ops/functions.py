@@ -264,7 +264,7 @@ clamp = row(
     infer=_clamp_infer,
     dtypes="promote",
     broadcasts=True,
-    expr="(({0} >= {1} || {0} != {0} ? {0} : {1}) <= {2} || {0} != {0} ? ({0} >= {1} || {0} != {0} ? {0} : {1}) : {2})",
+    expr="({0} != {0} ? {0} : {1} != {1} ? {1} : {2} != {2} ? {2} : fmin(fmax({0}, {1}), {2}))",
     doc="x, kept between bounds that are tensors and broadcast: clip for bounds that are computed. An entry at a bound "
     "has the derivative 1, and the bound 0, as in PyTorch and TensorFlow; one that is outside hands its cotangent to "
     "the bound it was moved to. Where low is above high the result is high.",
