@@ -40,15 +40,15 @@ def cond(condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
     GraphError
         The branches differ in what they give, or the condition is not one boolean.
     """
-    _check_condition("cond", condition)
+    check_condition("cond", condition)
     first, answer = Function.build(then, [], name="then")
     second, _ = Function.build(otherwise, [], name="otherwise")
     _same_outputs("cond: the branches", first.outputs, second.outputs)
-    found = _cond_op(first, second)([condition, *first.captures, *second.captures])
+    found = cond_op(first, second)([condition, *first.captures, *second.captures])
     return list(found) if isinstance(answer, list | tuple) else found[0]
 
 
-def _cond_op(then: Function, otherwise: Function) -> Op:
+def cond_op(then: Function, otherwise: Function) -> Op:
     """Inputs: the condition, those of the one function, those of the other."""
     split = len(then.inputs)
 
@@ -75,7 +75,7 @@ def _cond_op(then: Function, otherwise: Function) -> Op:
         one, two = through(then, slice(0, split)), through(otherwise, slice(split, None))
         both = [*values, *starts]
         found = iter(
-            _cond_op(one, two)([condition, *both, *one.captures, *both, *two.captures])
+            cond_op(one, two)([condition, *both, *one.captures, *both, *two.captures])
             if any(is_floating(node) for node in nodes)
             else ()
         )
@@ -108,7 +108,7 @@ def while_loop(
         The body changes a shape or dtype; or, when it runs, the loop does not end.
     """
     test, _ = Function.build(condition, state, name="condition")
-    _check_condition("while_loop", test.outputs[0])
+    check_condition("while_loop", test.outputs[0])
     step, _ = Function.build(lambda *values: list(body(*values)), state, name="body")
     _same_outputs("while_loop: the state before and after the body", step.inputs[: len(state)], step.outputs)
     return list(_while_op(test, step, len(state), most)([*state, *test.captures, *step.captures]))
@@ -272,7 +272,7 @@ def _truth(value: Array) -> bool:
     return bool(device_of(value).to_host(value))
 
 
-def _check_condition(name: str, value: Any) -> None:
+def check_condition(name: str, value: Any) -> None:
     if not isinstance(value, Node | Tensor | np.ndarray) or value.dtype != bool or value.shape not in ((), (1,)):
         what = spec_text(value.shape, value.dtype) if hasattr(value, "dtype") else type(value).__name__
         raise GraphError(f"{name}: the condition must be one boolean, got {what}.")

@@ -6,20 +6,23 @@ one more input, so that its value is that of the call, and a gradient flows to i
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from internals.device import Array, Device, cpu, device_of
 from internals.graph.gradients import gradients
 from internals.graph.graph import Graph
-from internals.graph.node import GraphError, Node
+from internals.graph.node import STOP_GRADIENT, GraphError, Node
 from internals.graph.plan import Plan
 from internals.graph.specialise import specialise
-from internals.ops import zeros_like
+from internals.ops import draw_seed, zeros_like
 from internals.ops.spec import Spec
 from internals.ops.table import Op, is_array
-from internals.tensor import Tensor
+from internals.tensor import Tensor, is_recording
 
 
 class FunctionGraph(Graph):
@@ -27,19 +30,36 @@ class FunctionGraph(Graph):
 
     Attributes
     ----------
-    captures : list of (Tensor, array or Node of another graph)
+    captures : list of (Tensor, array, Draw or Node of another graph)
     capture_nodes : list of Node
         The placeholder for each.
+    written : dict of int to (Tensor, Node)
+        The captured Tensors that were written to, by id, and what each holds afterwards.
+    effects : list of Node
+        What must run though no output needs it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.captures: list[Any] = []
         self.capture_nodes: list[Node] = []
+        self.written: dict[int, tuple[Tensor, Node]] = {}
+        self.effects: list[Node] = []
+        self._recording = is_recording()
+        self._constants: dict[Node, Node] = {}
+
+    def add(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "") -> Node:
+        for attr, value in (attrs or {}).items():
+            if type(value) is LaterSeed:
+                seed = self.own(value.source)
+                rest = {key: kept for key, kept in (attrs or {}).items() if key != attr}
+                return super().add(seeded(op, attr), (*inputs, seed), rest, name=name)
+        return super().add(op, inputs, attrs, name=name)
 
     def own(self, value: Any) -> Any:
-        foreign = isinstance(value, Node) and value.graph is not self
-        if not (foreign or isinstance(value, Tensor) or is_array(value)):
+        if type(value) is Node and value.graph is self:
+            return value if is_recording() or not self._recording else self._constant(value)
+        if not (isinstance(value, Node | Tensor | Draw) or is_array(value)):
             return value
         if id(value) not in self._captured:
             shape, dtype = value.shape, value.dtype
@@ -47,7 +67,69 @@ class FunctionGraph(Graph):
             self._captured[id(value)] = value, node
             self.captures.append(value)
             self.capture_nodes.append(node)
-        return self._captured[id(value)][1]
+        return self.own(self._captured[id(value)][1])
+
+    def write(self, target: Tensor, value: Node) -> None:
+        """From here on `target` reads as `value`; whoever runs the function gives it that value afterwards."""
+        self.own(target)
+        self._captured[id(target)] = target, value
+        self.written.pop(id(target), None)  # the order of the last writes
+        self.written[id(target)] = target, value
+
+    def _constant(self, node: Node) -> Node:
+        """A node as ``no_grad`` reads it."""
+        if node not in self._constants:
+            self._constants[node] = super().add(STOP_GRADIENT, (node,))
+        return self._constants[node]
+
+
+class Draw:
+    """A seed that is drawn anew for each run."""
+
+    shape, dtype = (), np.dtype(np.int64)
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def value(self) -> np.ndarray:
+        return np.asarray(draw_seed(self.rng))
+
+
+class LaterSeed(int):
+    """Stands for a seed while a graph is built; the rows that are given it take it as an input.
+
+    Attributes
+    ----------
+    source : Draw or Node
+    """
+
+    source: Any
+
+    @classmethod
+    def of(cls, source: Any) -> LaterSeed:
+        seed = cls(0)
+        seed.source = source
+        return seed
+
+
+@functools.cache
+def seeded(op: Op, attr: str) -> Op:
+    """A random row with its seed as the last input, in place of an attribute."""
+
+    def kernel(xp: Any, *values: Array, **attrs: Any) -> Any:
+        seed = int(device_of(values[-1]).to_host(values[-1]))
+        return op.kernel(xp, *values[:-1], **attrs, **{attr: seed})
+
+    def infer(*specs: Spec, **attrs: Any) -> Any:
+        return op.infer(*specs[:-1], **attrs, **{attr: 0})
+
+    def vjp(g: Any, out: Any, *values: Any, **attrs: Any) -> list[Any]:
+        given = {**attrs, attr: LaterSeed.of(values[-1])}
+        return [*[rule and rule(g, out, *values[:-1], **given) for rule in op.vjp], None]  # type: ignore[union-attr]
+
+    row = Op(f"random_{op.name}", kernel, vjp=vjp, jvp="linear", infer=infer, joint=True, variadic=True, doc=op.doc)
+    row.attrs = {name: value for name, value in op.attrs.items() if name != attr}
+    return row
 
 
 class Function:
@@ -63,10 +145,11 @@ class Function:
         The values for the last inputs.
     """
 
-    def __init__(self, graph: FunctionGraph, inputs: Sequence[Node], outputs: Sequence[Node], name: str) -> None:
+    def __init__(self, graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node], name: str) -> None:
         self.graph, self.name = graph, name
-        self.captures = list(graph.captures)
-        self.inputs, self.outputs = [*inputs, *graph.capture_nodes], list(outputs)
+        captured = isinstance(graph, FunctionGraph)
+        self.captures = list(graph.captures) if captured else []
+        self.inputs, self.outputs = [*inputs, *(graph.capture_nodes if captured else [])], list(outputs)
         self._plans: dict[Any, Plan] = {}
         self._gradient: Function | None = None
         self._lock = threading.RLock()
@@ -113,6 +196,11 @@ class Function:
                     plan = Plan([there[n] for n in self.inputs], [there[n] for n in self.outputs], place=place)
                 self._plans[key] = plan
         return plan
+
+    def at(self, shapes: Sequence[tuple[int, ...]]) -> Function:
+        """This function for inputs of these shapes, captures included, which are inputs like the others there."""
+        graph, there = specialise(self.graph.nodes, dict(zip(self.inputs, shapes, strict=True)))
+        return Function(graph, [there[node] for node in self.inputs], [there[n] for n in self.outputs], self.name)
 
     def gradient(self) -> Function:
         """The function that gives the cotangents of the floating inputs, from the inputs and those of the outputs.

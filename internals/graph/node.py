@@ -34,6 +34,9 @@ class GraphError(ValueError):
     """A graph was put together or run in a way that has no meaning; names the node and the line that made it."""
 
 
+STOP_GRADIENT = Op("stop_gradient", lambda xp, x: x, vjp=None, infer=lambda x: x, doc="x, a constant to gradients.")
+
+
 class Node(Operators):
     """One node of a graph.
 
@@ -90,6 +93,10 @@ class Node(Operators):
     def is_known(self) -> bool:
         """Whether all sizes are known."""
         return all(None not in shape for shape, _ in specs(self))
+
+    def detach(self) -> Node:
+        """The same value; no gradient goes through."""
+        return self.graph.add(STOP_GRADIENT, (self,))
 
     def __bool__(self) -> bool:
         raise GraphError(

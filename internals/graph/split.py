@@ -13,7 +13,7 @@ from typing import Any
 from internals.device import Array, cpu, device_of
 from internals.graph.function import Function, FunctionGraph, as_op, inline, is_floating
 from internals.graph.gradients import gradients
-from internals.graph.node import Node
+from internals.graph.node import GraphError, Node
 from internals.graph.plan import Plan
 from internals.ops import zeros_like
 from internals.ops.spec import Spec
@@ -21,21 +21,29 @@ from internals.ops.table import Op
 from internals.tensor.results import RESULT
 
 
-def split_op(function: Function) -> Op:
+def split_op(function: Function, answers: int | None = None) -> Op:
     """The function, all of whose sizes are known, as one operation that computes nothing twice.
 
-    Its results are those of the function, then what the backward part reads.
+    Its results are those of the function, then what the backward part reads. Past the first `answers`, no gradient is
+    asked of the function's results.
     """
-    split = Split(function)
+    split = Split(function, answers)
 
     def infer(*values: Spec) -> tuple[Spec, ...]:
         return tuple(Spec(node.shape, node.dtype) for node in (*function.outputs, *split.kept))
 
     def vjp(g: Sequence[Any], out: Any, *values: Any) -> list[Any]:
         n = len(function.outputs)
+        m = n if answers is None else answers
+        if any(one is not None for one in g[m:n]):
+            raise GraphError(f"{function.name}: what it writes is no result and has no gradient.")
         if any(one is not None for one in g[n:]):  # a derivative of the derivative: what was kept has one too
             return _whole(split.forward, g, out, values)
-        starts = [_start(one, like) for one, like in zip(g[:n], out[:n], strict=True) if like.dtype.kind not in "biu"]
+        starts = [
+            _start(one, like)
+            for one, like in zip(g[:m], out[:m], strict=True)
+            if like.dtype.kind not in "biu"
+        ]
         given = {**dict(zip(split.inputs, values, strict=True)), **dict(zip(split.kept, out[n:], strict=True))}
         found = iter(as_op(split.backward)([*[given[node] for node in split.reads], *starts]))
         return [next(found) if is_floating(node) else None for node in function.inputs]
@@ -78,7 +86,7 @@ class Split:
     forward, backward : Function
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, answers: int | None = None) -> None:
         graph = FunctionGraph()
         with graph:
             self.inputs = [
@@ -86,18 +94,18 @@ class Split:
             ]
             outputs = inline(function, graph, dict(zip(function.inputs, self.inputs, strict=True)))
             border = len(graph)
-            floating = [node for node in outputs if is_floating(node)]
+            floating = [node for node in outputs[:answers] if is_floating(node)]
             starts = [graph.placeholder(n.shape, n.dtype, name=f"cotangent_{i}") for i, n in enumerate(floating)]
             sources = [node for node in self.inputs if is_floating(node)]
             found = gradients(floating, sources, starts) if floating else [None] * len(sources)
-            answers = [zeros_like(source) if one is None else one for one, source in zip(found, sources, strict=True)]
+            pulled = [zeros_like(source) if one is None else one for one, source in zip(found, sources, strict=True)]
         late = [node for node in graph.nodes[border:] if not _is_early(node, border)]
         reads = [v for node in late for v in node.inputs if isinstance(v, Node) and _is_early(v, border)]
-        self.reads = list(dict.fromkeys([*reads, *(node for node in answers if _is_early(node, border))]))
+        self.reads = list(dict.fromkeys([*reads, *(node for node in pulled if _is_early(node, border))]))
         given = set(self.inputs)
         self.kept = [node for node in self.reads if node not in given]
         self.forward = Function(graph, self.inputs, [*outputs, *self.kept], function.name)
-        self.backward = _rest(late, self.reads, starts, answers, function.name)
+        self.backward = _rest(late, self.reads, starts, pulled, function.name)
         self._plans: dict[Any, Plan] = {}
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:

@@ -1,5 +1,6 @@
 """From eager to graph: Python functions, traced."""
 
-from internals.trace.function import Trace, Traced, TraceError, function
+from internals.trace.function import Trace, Traced, function
+from internals.trace.recording import TraceError, gradient, show
 
-__all__ = ["Trace", "TraceError", "Traced", "function"]
+__all__ = ["Trace", "TraceError", "Traced", "function", "gradient", "show"]

@@ -1,68 +1,110 @@
 """A Python function that runs as a graph: traced once for each kind of call, then run without Python's own steps.
 
 Tracing runs the function on placeholders. What it does to them is written down; what else it does happens now, and not
-again: a ``print`` prints once, an ``if`` is decided once. The trace is kept under everything that it depends on, and
-made anew when some of that is different.
+again: a ``print`` prints once, an ``if`` on a Python value is decided once. The trace is kept with everything that it
+depends on, and made anew when some of that is different.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from internals.autodiff import tree
-from internals.device import device_of
+from internals.device import cpu, device_of
 from internals.graph import Function, GraphError, Node
-from internals.graph.function import FunctionGraph, as_node
+from internals.graph.function import Draw, FunctionGraph, as_node
 from internals.graph.split import split_op
-from internals.ops import Op
-from internals.ops.table import is_array
+from internals.ops.operators import Operators
+from internals.ops.table import Op, is_array
 from internals.tensor import Tensor, is_recording, wrap
-from internals.trace.state import fingerprint, read_by
+from internals.tensor.node import mode
+from internals.tensor.storage import storage_of
+from internals.trace.branches import Missing
+from internals.trace.convert import converted
+from internals.trace.recording import TraceError, is_tracing, is_watched, recording
+from internals.trace.state import KEPT, PLAIN, State, fingerprint
 
 
-class TraceError(GraphError):
-    """A function can't be run as a graph; says which line and what to write instead."""
-
-
-@dataclass
 class Trace:
     """One trace.
 
     Attributes
     ----------
     function : Function
+        Its outputs: what was returned, then what is written into captured Tensors, then what `show` prints.
     signature : str
-        The arguments it was made for.
+        The arguments it was made for; ``?`` stands for a size that is left open.
     reason : str
         Why it was made.
     """
 
-    function: Function
-    signature: str
-    reason: str
-    answer: Any
-    """What the function gave, nodes in it numbered by `places`."""
-    places: list[int | None]
+    def __init__(
+        self, function: Function, answer: Any, places: list[int | None], written: list[Tensor], effects: int
+    ) -> None:
+        self.function, self.answer, self.places, self.written = function, answer, places, written
+        self.signature = self.reason = ""
+        self.answers = len(function.outputs) - len(written) - effects
+        self.is_open = not all(node.is_known for node in function.graph.nodes)
+        self.state: State
+        self.kinds: list[Any] = []
+        self._draws = any(isinstance(value, Draw) for value in function.captures)
+        where = {node: i for i, node in enumerate(function.inputs)}
+        # An output that is an input as it came is that Tensor, with its history and its memory.
+        self._same = [(i, where[node]) for i, node in enumerate(function.outputs[: self.answers]) if node in where]
+        self._leaves = tree.leaves(answer)
+        self._single = places == [0] and answer is self._leaves[0]
+        self._at: dict[Any, tuple[Function, Any]] = {}
 
-    @functools.cached_property
-    def op(self) -> Op:
-        """The function as one differentiable operation; made when a gradient is first asked for."""
-        return split_op(self.function)
-
-    def run(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The outputs for these inputs, recorded where a gradient may be asked."""
+    def run(self, tensors: list[Tensor]) -> Any:
+        """The answer for these inputs, recorded where a gradient may be asked; then captured Tensors are written."""
         values = [*tensors, *self.function.captures]
-        if is_recording() and any(value.node is not None for value in values if isinstance(value, Tensor)):
-            return list(self.op(values))
+        if self._draws:
+            values = [Tensor(value.value()) if isinstance(value, Draw) else value for value in values]
         arrays = [value.data if isinstance(value, Tensor) else value for value in values]
-        return [wrap(np.asarray(one) if isinstance(one, np.generic) else one) for one in self.function(*arrays)]
+        if mode.recording and any([isinstance(value, Tensor) and value.node is not None for value in values]):
+            found = list(self.op(arrays)(values))
+        else:
+            found = [
+                wrap(one if isinstance(one, np.ndarray) or is_array(one) is False else _array(one))
+                for one in self._function(arrays)[1].run(arrays)
+            ]
+        for output, given in self._same:
+            found[output] = values[given] if isinstance(values[given], Tensor) else wrap(values[given])
+        for target, new in zip(self.written, found[self.answers :], strict=False):
+            target.data[...] = new.data
+            storage_of(target).version += 1
+        if self._single:
+            return found[0]
+        leaves = [
+            one if place is None else found[place] for one, place in zip(self._leaves, self.places, strict=True)
+        ]
+        return tree.rebuilt(self.answer, leaves)
+
+    def _function(self, arrays: Sequence[Any]) -> tuple[Function, Any]:
+        """The function and its plan, for these sizes and the device of the first."""
+        place = cpu if not arrays or type(arrays[0]) is np.ndarray else device_of(arrays[0])
+        key = (place, tuple([array.shape for array in arrays]) if self.is_open else None)
+        if key not in self._at:
+            shapes = [array.shape for array in arrays]
+            function = self.function.at(shapes) if self.is_open else self.function
+            self._at[key] = function, function.plan(shapes, place)
+        return self._at[key]
+
+    def op(self, arrays: Sequence[Any]) -> Op:
+        """The function as one differentiable operation; made when a gradient is first asked for."""
+        function = self._function(arrays)[0]
+        made: Op | None = getattr(function, "split", None)
+        if made is None:
+            made = function.split = split_op(function, self.answers)  # type: ignore[attr-defined]
+        return made
+
+    def __repr__(self) -> str:
+        return f"<trace of {self.function.name}({self.signature}), made because {self.reason}>"
 
 
 class Traced:
@@ -70,114 +112,282 @@ class Traced:
 
     Attributes
     ----------
+    python : callable
+        The function itself.
     traces : list of Trace
         In the order in which they were made.
     """
 
-    def __init__(self, python: Callable[..., Any], *, most: int = 32) -> None:
-        functools.update_wrapper(self, python)
-        self.python, self.most = python, most
+    def __init__(
+        self,
+        python: Callable[..., Any],
+        *,
+        most: int = 32,
+        capture: bool = True,
+        open_sizes: bool | None = None,
+    ) -> None:
+        if not callable(python):
+            raise TypeError(f"function: expected a function, got {type(python).__name__}.")
+        functools.update_wrapper(self, python, updated=())
+        if not hasattr(self, "__name__"):
+            self.__name__ = type(python).__name__
+        self.python, self.most, self.capture, self.open_sizes = python, most, capture, open_sizes
         self.traces: list[Trace] = []
-        self._kept: dict[Any, Trace] = {}
-        self._bound: weakref.WeakKeyDictionary[Any, Traced] = weakref.WeakKeyDictionary()
+        self._kept: dict[Any, list[Trace]] = {}
         self._lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Traced:
         if instance is None:
             return self
-        if instance not in self._bound:
-            self._bound[instance] = Traced(self.python.__get__(instance, owner), most=self.most)
-        return self._bound[instance]
+        name = KEPT + self.__name__
+        found = vars(instance).get(name)
+        if found is None or found.python.__self__ is not instance:
+            settings = {"most": self.most, "capture": self.capture, "open_sizes": self.open_sizes}
+            found = Traced(self.python.__get__(instance, owner), **settings)
+            if not is_tracing():
+                vars(instance)[name] = found
+        return found
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()  # traces are made again where they are needed
+
+    @functools.cached_property
+    def body(self) -> Callable[..., Any]:
+        """What is run to trace: the function, its control flow rewritten if it can be."""
+        return self._converted[0]
+
+    @functools.cached_property
+    def _converted(self) -> tuple[Callable[..., Any], str]:
+        return converted(self.python) if self.capture else (self.python, "capture is off")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors: list[Tensor] = []
+        key: list[Any] = [mode.recording]
+        flat = not kwargs
+        if flat:
+            for value in args:
+                kind = type(value)
+                if kind is Tensor:
+                    data = value.data
+                    key += (data.shape, data.dtype, cpu if type(data) is np.ndarray else device_of(data))
+                    tensors.append(value)
+                elif kind in _KEYS:
+                    key += (kind, value)
+                else:
+                    flat = False
+                    break
+        if flat and not is_tracing():
+            for trace in self._kept.get(tuple(key), ()):
+                if trace.state.holds() and not is_watched():
+                    return trace.run(tensors)
         given = tree.leaves((args, kwargs))
-        if any(isinstance(value, Node) for value in given):
-            return self.python(*args, **kwargs)  # inside another trace: part of it
+        for value in given:
+            if isinstance(value, Node):
+                return self.body(*args, **kwargs)  # inside another trace, or a graph: part of it
+            if isinstance(value, Operators) and not isinstance(value, Tensor):
+                return self.python(*args, **kwargs)  # forward mode, vmap: they have values of their own
+        if is_tracing():
+            return self.body(*args, **kwargs)
+        if is_watched():  # autocast, anomaly mode: they see every operation
+            return self.python(*args, **kwargs)
         tensors = [value if isinstance(value, Tensor) else Tensor(value) for value in given if _is_tensor(value)]
-        trace = self.trace_for(args, kwargs, given)
-        found = trace.run(tensors)
-        return tree.rebuilt(
-            trace.answer,
-            [
-                value if place is None else found[place]
-                for value, place in zip(tree.leaves(trace.answer), trace.places, strict=True)
-            ],
-        )
+        found = tuple(key) if flat else (mode.recording, tree.shape_of_tree((args, kwargs)), *map(_kind, given))
+        return self.trace_for(args, kwargs, given, found).run(tensors)
 
-    def trace_for(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any] | None = None) -> Trace:
+    def trace_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any] | None = None, key: Any = None
+    ) -> Trace:
         """The trace that a call with these arguments uses; made if there is none."""
         given = tree.leaves((args, kwargs)) if given is None else given
-        key = (
-            tree.shape_of_tree((args, kwargs)),
-            tuple([_kind(value) for value in given]),
-            tuple([(name, fingerprint(value)) for name, value in read_by(self.python).items()]),
-            fingerprint(getattr(self.python, "__self__", None)),
-            is_recording(),
-        )
-        trace = self._kept.get(key)
-        if trace is None:
-            with self._lock:
-                trace = self._kept.get(key)
-                if trace is None:
-                    trace = self._made(args, kwargs, given, key)
-                    self._kept[key] = trace
-                    self.traces.append(trace)
+        key = (mode.recording, tree.shape_of_tree((args, kwargs)), *map(_kind, given)) if key is None else key
+        with self._lock:
+            traces = self._kept.setdefault(key, [])
+            for trace in traces:
+                if trace.state.holds():
+                    return trace
+            kinds = [is_recording(), tree.shape_of_tree((args, kwargs)), *map(_kind, given)]
+            for trace in reversed(self.traces):
+                if _fits(trace.kinds, kinds) and trace.state.holds():
+                    break
+            else:
+                trace = self._made(args, kwargs, given, kinds)
+                self.traces.append(trace)
+            traces.insert(0, trace)
         return trace
 
-    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any], key: Any) -> Trace:
+    def explain(self) -> str:
+        """Which traces there are, and why each was made."""
+        if not self.traces:
+            return f"{self.__name__}: not traced yet."
+        lines = [f"{self.__name__}: {len(self.traces)} of at most {self.most} traces"]
+        for number, trace in enumerate(self.traces, 1):
+            size = len(trace.function.graph)
+            lines.append(f"{number}. ({trace.signature}): {size} nodes, because {trace.reason}")
+        return "\n".join(lines)
+
+    # Tracing
+
+    def _made(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any], kinds: list[Any]) -> Trace:
         if len(self.traces) >= self.most:
             raise TraceError(
-                f"{self.python.__name__}: traced {self.most} times, the last time because {self.traces[-1].reason}. "
+                f"{self.__name__}: traced {self.most} times, the last time because {self.traces[-1].reason}. "
                 "Something changes at every call: pass it as a Tensor, or raise `most`."
             )
-        before = {name: fingerprint(value) for name, value in read_by(self.python).items()}
-        graph = FunctionGraph()
-        with graph:
-            inputs: list[Node] = []
-            leaves = []
-            for value in given:
+        reason, sizes = self._reason(kinds), [kind[1] if _is_tensor_kind(kind) else () for kind in kinds[2:]]
+        if self.open_sizes:
+            sizes = [(None, *shape[1:]) if shape else shape for shape in sizes]
+            made = self._trace(args, kwargs, given, sizes)
+        else:
+            made = self._trace(args, kwargs, given, sizes)
+            wider = self._opened(kinds) if self.open_sizes is None else None
+            if wider is not None:
+                before, sizes_open = wider
+                opened = self._tried(args, kwargs, given, sizes_open, made, before)
+                reason += "" if opened is None else "; that size is open from now on"
+                made, sizes = (made, sizes) if opened is None else (opened, sizes_open)
+        made.reason = reason
+        made.kinds = kinds[:2] + [
+            (kind[0], shape, *kind[2:]) if _is_tensor_kind(kind) else kind
+            for kind, shape in zip(kinds[2:], sizes, strict=True)
+        ]
+        made.signature = ", ".join(
+            _kind_text(kind) if _is_tensor_kind(kind) else repr(value)
+            for kind, value in zip(made.kinds[2:], given, strict=True)
+        )
+        return made
+
+    def _opened(self, kinds: list[Any]) -> tuple[Trace, list[Any]] | None:
+        """An earlier trace that differs in sizes along axis 0 only, and the sizes with these left open.
+
+        Sizes 0 and 1 are never open: programs treat them apart.
+        """
+        for trace in reversed(self.traces):
+            if len(trace.kinds) != len(kinds) or trace.kinds[:2] != kinds[:2] or not trace.state.holds():
+                continue
+            sizes = []
+            for now, before in zip(kinds[2:], trace.kinds[2:], strict=True):
+                if not (_is_tensor_kind(now) and _is_tensor_kind(before)):
+                    if now != before:
+                        break
+                    sizes.append(())
+                    continue
+                a, b = now[1], before[1]
+                if now[2:] != before[2:] or len(a) != len(b) or a[1:] != b[1:] or min([9, *a[:1]]) < 2:
+                    break
+                if b and b[0] in (0, 1):
+                    break
+                sizes.append((None, *a[1:]) if a[:1] != b[:1] else a)
+            else:
+                return trace, sizes
+        return None
+
+    def _tried(self, args: Any, kwargs: Any, given: Any, sizes: Any, now: Trace, before: Trace) -> Trace | None:
+        """A trace with open sizes, if it is the same program as those that were made with them known."""
+        try:
+            opened = self._trace(args, kwargs, given, sizes)
+            if not opened.is_open or before.is_open:
+                return opened if opened.is_open else None
+            for known in (now, before):
+                shapes = [node.shape for node in known.function.inputs]
+                if len(shapes) != len(opened.function.inputs):
+                    return None
+                if _program(opened.function.at(shapes)) != _program(known.function):
+                    return None
+        except (GraphError, TypeError, ValueError, IndexError):
+            return None
+        return opened
+
+    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any], sizes: list[Any]) -> Trace:
+        state, graph = State(self.python), FunctionGraph()
+        inputs: list[Node] = []
+        leaves: list[Any] = []
+        outputs: list[Node] = []
+        places: list[int | None] = []
+        with recording(graph):
+            for value, shape in zip(given, sizes, strict=True):
                 if _is_tensor(value):
-                    inputs.append(graph.placeholder(value.shape, value.dtype, name=f"input_{len(inputs)}"))
+                    inputs.append(graph.placeholder(shape, value.dtype, name=f"input_{len(inputs)}"))
                     leaves.append(inputs[-1])
                 else:
                     leaves.append(value)
             traced_args, traced_kwargs = tree.rebuilt((args, kwargs), leaves)
-            answer = self.python(*traced_args, **traced_kwargs)
-            outputs: list[Node] = []
-            places: list[int | None] = []
+            answer = self._run(traced_args, traced_kwargs)
             for value in tree.leaves(answer):
                 if isinstance(value, Node | Tensor) or is_array(value):
                     places.append(len(outputs))
                     outputs.append(as_node(graph, value))
-                else:
+                elif isinstance(value, Missing):
+                    value.refuse()
+                elif type(value) in PLAIN:
                     places.append(None)
-        for name, was in before.items():
-            if fingerprint(read_by(self.python).get(name)) != was:
-                raise TraceError(
-                    f"{self.python.__name__}: tracing it changed {name!r}, which happens once, not at every call. "
-                    "Return the value instead."
-                )
-        function = Function(graph, inputs, outputs, self.python.__name__)
-        signature = ", ".join(_shown(value) for value in given)
-        return Trace(function, signature, self._reason(key), answer, places)
+                else:
+                    raise TraceError(
+                        f"{self.__name__}: it returns a {type(value).__name__}; a traced function returns Tensors, "
+                        "numbers and text, in tuples, lists and dicts."
+                    )
+        self._check(state, graph, args)
+        written = [target for target, _ in graph.written.values()]
+        all_outputs = [*outputs, *[node for _, node in graph.written.values()], *graph.effects]
+        function = Function(graph, inputs, all_outputs, self.__name__)
+        made = Trace(function, answer, places, written, len(graph.effects))
+        made.state = state
+        return made
 
-    def _reason(self, key: Any) -> str:
-        if not self._kept:
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        body, why = self._converted
+        try:
+            return body(*args, **kwargs)
+        except TraceError:
+            raise
+        except GraphError as error:
+            fix = f"{self.__name__} is traced as it stands, because {why}." if why else (
+                "If this is in a function that the traced one calls, decorate that one with @function too."
+            )  # fmt: skip
+            raise TraceError(f"{error} {fix}") from error
+        except (AttributeError, TypeError) as error:
+            if "'Node'" not in str(error):
+                raise
+            raise TraceError(
+                f"{_line_of(error)}: {error}. While {self.__name__} is traced this is a Node, whose value comes at "
+                "run time: it has what operations give. For gradients use trace.gradient, and for x[i] = v "
+                "ops.index_put."
+            ) from error
+
+    def _check(self, state: State, graph: FunctionGraph, args: Any) -> None:
+        changed = state.changed()
+        if changed:
+            raise TraceError(
+                f"{self.__name__}: tracing it changed what it reads: {changed}. That happens once, and not at every "
+                "call. Return the value instead."
+            )
+        for value in graph.captures:
+            if isinstance(value, Node):
+                raise TraceError(
+                    f"{self.__name__}: a value made inside a branch, a loop or another trace (at {value.where}) is "
+                    "used outside of it. Assign it to a variable there."
+                )
+
+    def _reason(self, kinds: list[Any]) -> str:
+        if not self.traces:
             return "it was called for the first time"
-        last = list(self._kept)[-1]
-        for position, (now, before) in enumerate(zip(key[1], last[1], strict=False)):
-            if now != before:
-                return f"argument {position} was {_kind_text(before)} and is {_kind_text(now)}"
-        for (name, now), (_, before) in zip(key[2], last[2], strict=False):
-            if now != before:
-                return f"{name} is not what it was"
-        return "the structure of its arguments, its object or the recording of gradients changed"
+        alike = [trace for trace in self.traces if _fits(trace.kinds, kinds)]
+        if alike:
+            return alike[-1].state.changed()
+        last = self.traces[-1].kinds
+        if last[0] != kinds[0]:
+            return "gradients are recorded now" if kinds[0] else "gradients are not recorded now"
+        if last[1] != kinds[1]:
+            return f"its arguments were {last[1]} and are {kinds[1]}"
+        position = next(i for i, (one, two) in enumerate(zip(last[2:], kinds[2:], strict=True)) if not _fits([one], [two]))
+        return f"argument {position} was {_kind_text(last[2 + position])} and is {_kind_text(kinds[2 + position])}"
 
     def __repr__(self) -> str:
-        return f"<traced {self.python.__name__}: {len(self.traces)} traces>"
+        return f"<traced {self.__name__}: {len(self.traces)} traces>"
 
 
-def function(python: Callable[..., Any] | None = None, *, most: int = 32) -> Any:
+def function(
+    python: Callable[..., Any] | None = None, *, most: int = 32, capture: bool = True, open_sizes: bool | None = None
+) -> Any:
     """Run a function as a graph, as ``@function`` or ``@function(most=...)``.
 
     Parameters
@@ -186,13 +396,39 @@ def function(python: Callable[..., Any] | None = None, *, most: int = 32) -> Any
         Of Tensors, and of Python values, in nested tuples, lists and dicts; so is what it returns.
     most : int
         How many traces are made before something must be wrong.
+    capture : bool
+        Rewrite the function's ``if``, ``while``, ``for ... in range``, ``and``, ``or`` and ``not``, so that those whose
+        condition is known only at run time become part of the graph. Python values are decided as ever.
+    open_sizes : bool, optional
+        Whether the sizes along axis 0 of all arguments are left open. By default those that were seen to change are,
+        if the function is the same program without knowing them.
 
     Returns
     -------
     Traced
         Called as the function is. Its results are on the tape as one operation, whose backward part is a graph too.
+        Writes into captured Tensors are done after each call, in order.
+
+    Raises
+    ------
+    TraceError
+        When it is traced: the function can't be run as a graph; says which line, and what to write instead.
     """
-    return functools.partial(Traced, most=most) if python is None else Traced(python, most=most)
+    settings = {"most": most, "capture": capture, "open_sizes": open_sizes}
+    if not isinstance(most, int) or most < 1:
+        raise ValueError(f"function: most must be a positive integer, got {most!r}.")
+    return functools.partial(Traced, **settings) if python is None else Traced(python, **settings)
+
+
+_KEYS = frozenset((int, bool, str, type(None)))
+
+
+def _forgotten() -> None:
+    return None
+
+
+def _array(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _is_tensor(value: Any) -> bool:
@@ -206,9 +442,64 @@ def _kind(value: Any) -> Any:
     return fingerprint(value)
 
 
+def _is_tensor_kind(kind: Any) -> bool:
+    return kind[0] == "tensor" and len(kind) == 4
+
+
+def _fits(trace: Sequence[Any], call: Sequence[Any]) -> bool:
+    """Whether a call is of the kinds that a trace was made for."""
+    if len(trace) != len(call):
+        return False
+    for was, now in zip(trace, call, strict=True):
+        if was == now:
+            continue
+        if not (isinstance(was, tuple) and isinstance(now, tuple) and _is_tensor_kind(was) and _is_tensor_kind(now)):
+            return False
+        if was[2:] != now[2:] or len(was[1]) != len(now[1]) or (was[1][:1] == (None,) and now[1][0] < 2):
+            return False
+        if any(a is not None and a != b for a, b in zip(was[1], now[1], strict=True)):
+            return False
+    return True
+
+
+def _program(function: Function) -> list[Any]:
+    """What a function computes, without names: an op for each node, with its inputs' numbers."""
+    numbers = {node: i for i, node in enumerate(function.graph.nodes)}
+    described = [
+        (
+            node.op.name,
+            [numbers[v] if isinstance(v, Node) else repr(v) for v in node.inputs],
+            sorted((name, _text(value)) for name, value in node.attrs.items() if name != "shape" or node.inputs),
+            node.shape,
+            node.dtype,
+        )
+        for node in function.graph.nodes
+    ]
+    return [*described, [numbers[node] for node in function.outputs]]
+
+
+def _text(value: Any) -> str:
+    return repr((value.shape, value.tobytes())) if isinstance(value, np.ndarray) else repr(value)
+
+
 def _kind_text(kind: Any) -> str:
-    return f"{kind[2]}{list(kind[1])} on {kind[3]}" if kind[0] == "tensor" and len(kind) == 4 else repr(kind[-1])
+    if _is_tensor_kind(kind):
+        sizes = ", ".join("?" if size is None else str(size) for size in kind[1])
+        return f"{kind[2]}[{sizes}] on {kind[3]}"
+    return repr(kind[-1])
 
 
-def _shown(value: Any) -> str:
-    return _kind_text(_kind(value)) if _is_tensor(value) else repr(value)
+def _line_of(error: BaseException) -> str:
+    """The last line of a traceback that is not of this package."""
+    from pathlib import Path
+
+    package, place = str(Path(__file__).resolve().parent.parent), "an unknown place"
+    step = error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if not name.startswith(package):
+            path = Path(name)
+            notebook = "ipykernel" in path.parent.name
+            place = f"line {step.tb_lineno} of a cell" if notebook else f"{path.name}:{step.tb_lineno}"
+        step = step.tb_next
+    return place
