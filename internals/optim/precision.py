@@ -111,10 +111,10 @@ class LossScaler:
                 )
         finite = True
         for gradient in gradients:
-            xp = device_of(gradient.data).xp
-            xp.multiply(gradient.data, 1 / self._scale, out=gradient.data)
+            place, data = device_of(gradient.data), gradient.data
+            place.xp.multiply(data, 1 / self._scale, out=data)
             gradient.storage.version += 1
-            finite = finite and bool(device_of(gradient.data).to_host(xp.isfinite(gradient.data).all()))
+            finite = finite and bool(place.to_host(place.xp.all(place.xp.isfinite(data))))
         self._seen[optimizer] = finite
 
     def step(self, optimizer: Optimizer) -> bool:

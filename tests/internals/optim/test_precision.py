@@ -229,6 +229,36 @@ def test_the_scale_as_torchs() -> None:
     assert skipped == 8
 
 
+@pytest.mark.parametrize("where", ["sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_on_other_devices(where: str) -> None:
+    x = Tensor(np.ones(2, np.float16), device=where, requires_grad=True)
+    masters, scaler = MasterWeights([x]), LossScaler(4.0, growth_interval=1)
+    average = optim.ExponentialMovingAverage(masters.parameters, decay=0.5)
+    optimizer = optim.SGD(masters.parameters, lr=0.5)
+    for bad in (1.0, float("inf")):
+        x.grad = Tensor(np.array([4.0, 4 * bad], np.float16), device=where)
+        masters.take_gradients()
+        assert scaler.step(optimizer) == np.isfinite(bad)
+        scaler.update()
+        masters.write_back()
+        average.update()
+    assert scaler.value == 4.0
+    assert x.device.name == where
+    np.testing.assert_array_equal(x.detach().to("cpu").numpy(), np.full(2, 0.5, np.float16))
+    with average.applied():
+        np.testing.assert_array_equal(masters.parameters[0].detach().to("cpu").numpy(), [0.625, 0.625])
+
+
+def test_autocast_on_sim() -> None:
+    x = Tensor(X, device="sim:0", requires_grad=True)
+    with autocast("float16"):
+        product = x @ x.T
+        loss = (product.softmax() * product).sum()
+    loss.backward()
+    assert (product.dtype, loss.dtype, x.grad.dtype) == (np.float16, np.float32, np.float32)
+    assert x.grad.device.name == "sim:0"
+
+
 def test_the_scale_stays_in_range() -> None:
     scaler, x = LossScaler(2.0**127, growth_interval=1), Tensor(1.0, requires_grad=True)
     for _ in range(2):
