@@ -4,11 +4,13 @@ from internals.graph.control import cond, scan, while_loop
 from internals.graph.executor import Executor, Timeline
 from internals.graph.function import Function
 from internals.graph.gradients import gradients
-from internals.graph.graph import Graph, assign, current, read
+from internals.graph.graph import Graph, assign, assign_add, assign_sub, current, read
 from internals.graph.node import GraphError, Node
+from internals.graph.optimize import apply_gradients, minimize
 from internals.graph.plan import Plan, needed
 from internals.graph.session import Session
 from internals.graph.specialise import specialise
+from internals.graph.watch import Stopped, Watch, always, has_inf_or_nan, has_nan, has_shape, outside
 
 __all__ = [
     "Executor",
@@ -18,12 +20,23 @@ __all__ = [
     "Node",
     "Plan",
     "Session",
+    "Stopped",
     "Timeline",
+    "Watch",
+    "always",
+    "apply_gradients",
     "assign",
+    "assign_add",
+    "assign_sub",
     "cond",
     "current",
     "gradients",
+    "has_inf_or_nan",
+    "has_nan",
+    "has_shape",
+    "minimize",
     "needed",
+    "outside",
     "read",
     "scan",
     "specialise",

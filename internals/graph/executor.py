@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ class Timeline:
 
 
 class Executor:
-    """Threads that run plans.
+    """Threads that run plans; they are made once, and wait for work between runs.
 
     Parameters
     ----------
@@ -79,30 +79,39 @@ class Executor:
         if not isinstance(threads, int) or threads < 1:
             raise ValueError(f"executor: threads must be a positive integer, got {threads!r}.")
         self.threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
 
-    def run(
-        self,
-        plan: Plan,
-        values: Sequence[Array],
-        variables: Mapping[str, Array] | None = None,
-        timeline: Timeline | None = None,
-    ) -> list[Array | None]:
-        """The values of a plan's fetches."""
+    def run(self, plan: Plan, slots: list[Any], timeline: Timeline | None = None) -> list[Array | None]:
+        """The values of a plan's fetches, from slots as `Plan.start` gives them."""
         if self.threads == 1 and timeline is None:
-            return plan.run(values, variables)
-        run = _Run(plan, plan.start(values, variables), timeline)
+            return plan.walk(slots)
+        run = _Run(plan, slots, timeline)
         helpers = [
-            threading.Thread(target=run.work, args=(f"thread {number}",), daemon=True)
-            for number in range(2, min(self.threads, len(plan.steps)) + 1)
+            self._helpers().submit(run.work, f"thread {number}")
+            for number in range(2, min(self.threads, plan.widest) + 1)
         ]
-        for helper in helpers:
-            helper.start()
         run.work("thread 1")
         for helper in helpers:
-            helper.join()
+            # One that has not begun finds nothing to do; of several runs at once, one must not wait for the others.
+            if not helper.cancel():
+                helper.result()
         if run.error is not None:
             raise run.error
         return plan.answers(run.slots)
+
+    def close(self) -> None:
+        """Let the threads go."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.shutdown()
+                self._pool = None
+
+    def _helpers(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="session")
+            return self._pool
 
 
 class _Run:
@@ -132,7 +141,8 @@ class _Run:
             step = self.plan.steps[number]
             start = time.perf_counter()
             try:
-                result = step.kernel(*[self.slots[i] for i in step.inputs], **step.attrs)
+                # A step that comes earlier in the plan may not have read its inputs yet.
+                result = step.run(self.slots, step.into is None or self._uses[step.inputs[step.over]] == 1)
             except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that called
                 self._fail(failed(step, error) if isinstance(error, Exception) else error)
                 return

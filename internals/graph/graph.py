@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +31,21 @@ CONSTANT = own("constant", lambda *, value: Spec(value.shape, value.dtype), "A v
 VARIABLE = own("variable", lambda *, initial: Spec(initial.shape, initial.dtype), "Its value when the run started.")
 READ = own("read", lambda variable: variable, "A variable's value at this point of the run.")
 ASSIGN = own("assign", lambda variable, value: variable, "The variable's new value.")
+ASSIGN_ADD = own("assign_add", lambda variable, value: variable, "The variable's new value: what it had, plus a value.")
+APPLY = own(
+    "apply",
+    lambda variable, gradient, lr, *slots, optimizer, settings: variable,
+    "The variable's new value: moved along its gradient by a rule of internals.optim.",
+)
 NO_OP = own("no_op", lambda: Spec((0,), np.float32), "Nothing; what it is ordered after has run.")
+
+STATEFUL: dict[Op, Callable[[Node], Collection[int]]] = {
+    READ: lambda node: (0,),
+    ASSIGN: lambda node: (0,),
+    ASSIGN_ADD: lambda node: (0,),
+    APPLY: lambda node: (0, *range(3, len(node.inputs))),
+}
+"""What reads or writes variables where they are kept; which inputs it does not need the values of."""
 
 
 class Graph:
@@ -158,11 +172,25 @@ class Graph:
 
         Parameters
         ----------
-        initial : array-like
-            Its value after `Session.initialise`.
+        initial : array-like or Node
+            Its value after `Session.initialise`. A node is run then; variables that it reads must have been made
+            before this one.
+
+        Raises
+        ------
+        GraphError
+            The node's shape is not known, it is of another graph, or the name is taken.
         """
-        array = Tensor(initial, dtype=dtype).data
-        return self.add(VARIABLE, (), {"initial": array}, name=name)
+        if not isinstance(initial, Node):
+            initial = Tensor(initial, dtype=dtype).data
+        elif initial.graph is not self or not initial.is_known or isinstance(initial.dtype, tuple):
+            raise GraphError(
+                f"variable: {initial!r} (made at {initial.where}) can't be a first value: it must be one array of this "
+                "graph, of a known shape."
+            )
+        elif dtype is not None and initial.dtype != np.dtype(dtype):
+            raise GraphError(f"variable: {initial!r} (made at {initial.where}) is not {np.dtype(dtype).name}; cast it.")
+        return self.add(VARIABLE, (), {"initial": initial}, name=name)
 
     @property
     def variables(self) -> list[Node]:
@@ -224,20 +252,47 @@ def assign(variable: Node, value: Any) -> Node:
     GraphError
         It is not a variable, or the value has another shape or dtype.
     """
-    if variable.op is not VARIABLE:
-        raise GraphError(
-            f"assign: {variable.name} (made at {variable.where}) is made by {variable.op.name}; only a variable can be "
-            "given a value."
-        )
+    return _assigned(ASSIGN, variable, value)
+
+
+def assign_add(variable: Node, value: Any) -> Node:
+    """A node that adds to what a variable has when it runs, and is the sum; see `assign`.
+
+    Other than ``assign(v, v + value)``, which adds to the value at the start of the run, it sees what ran before it.
+    """
+    return _assigned(ASSIGN_ADD, variable, value)
+
+
+def assign_sub(variable: Node, value: Any) -> Node:
+    """A node that takes from what a variable has when it runs; see `assign_add`."""
+    check_variable("assign_sub", variable)
+    value = value if isinstance(value, Node) else variable.graph.constant(value, dtype=variable.dtype)
+    return _assigned(ASSIGN_ADD, variable, -value)
+
+
+def _assigned(op: Op, variable: Node, value: Any) -> Node:
+    check_variable(op.name, variable)
     graph = variable.graph
     value = value if isinstance(value, Node) else graph.constant(value, dtype=variable.dtype)
     if value.shape != variable.shape or value.dtype != variable.dtype:
-        raise GraphError(f"assign: {value!r} does not fit the variable {variable!r} (made at {variable.where}).")
-    return graph.add(ASSIGN, (variable, value), name="")
+        raise GraphError(f"{op.name}: {value!r} does not fit the variable {variable!r} (made at {variable.where}).")
+    return graph.add(op, (variable, value))
+
+
+def check_variable(caller: str, node: Any) -> None:
+    """Raise GraphError for what is not a variable."""
+    if not isinstance(node, Node):
+        raise GraphError(f"{caller}: expected a variable, got {type(node).__name__}.")
+    if node.op is not VARIABLE:
+        raise GraphError(
+            f"{caller}: {node.name} (made at {node.where}) is made by {node.op.name}; only a variable can be given a "
+            "value."
+        )
 
 
 def read(variable: Node) -> Node:
     """A variable's value at this point: after what `Graph.after` names."""
+    check_variable("read", variable)
     return variable.graph.add(READ, (variable,))
 
 

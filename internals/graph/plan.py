@@ -6,14 +6,19 @@ have to be copied to another device for it, and after which call a value is dead
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from internals.device import Array, Device, cpu, device, move
-from internals.graph.graph import ASSIGN, CONSTANT, NO_OP, PLACEHOLDER, READ, VARIABLE
+from internals.graph.buffers import candidates, in_place, tiled, write_over
+from internals.graph.graph import CONSTANT, NO_OP, PLACEHOLDER, STATEFUL, VARIABLE
 from internals.graph.node import GraphError, Node
-from internals.ops.table import Op
+from internals.ops.table import Op, for_dtype
 from internals.tensor.results import RESULT
 
 Kernel = Callable[..., Any]
@@ -40,6 +45,8 @@ class Step:
         The line that made the node.
     after : tuple of int
         The steps that must be done before this one.
+    into, over : callable and int
+        The kernel in the form that takes ``out``, and the input that dies here and has the size of the result.
     """
 
     kernel: Kernel
@@ -51,6 +58,15 @@ class Step:
     where: str
     after: tuple[int, ...] = ()
     dead: tuple[int, ...] = ()
+    into: Kernel | None = None
+    over: int = -1
+
+    def run(self, slots: list[Any], mine: bool = True) -> Any:
+        """The result; over an input's memory where that is dead and `mine`."""
+        inputs = [slots[i] for i in self.inputs]
+        if self.into is not None and mine:
+            return write_over(self.kernel, self.into, inputs, self.over)
+        return self.kernel(*inputs, **self.attrs)
 
 
 def needed(fetches: Iterable[Node], fed: Iterable[Node] = ()) -> list[Node]:
@@ -75,7 +91,7 @@ def placement(nodes: Iterable[Node], default: Device) -> dict[Node, Device]:
     places: dict[Node, Device] = {}
     for node in nodes:
         sources = [value for value in node.inputs if isinstance(value, Node)]
-        if node.op in (ASSIGN, READ, RESULT):
+        if node.op in STATEFUL or node.op is RESULT:
             places[node] = places[sources[0]]
         elif node.device is not None:
             places[node] = device(node.device)
@@ -96,7 +112,14 @@ class Plan:
     place : Device
         Where nodes run that were not asked to run elsewhere.
     stateful : mapping of Op to callable ``node -> kernel``
-        How operations run that read or write what outlives a run.
+        How operations run that read or write what outlives a run. The kernel is not given the variables themselves: it
+        knows where they are kept.
+    reuse : bool
+        Write a result over an input that is dead and that nobody else holds.
+    tile : bool
+        Cut large convolutions in pieces of the batch; sums are then taken in another order.
+    watch : callable ``node -> callable or None``
+        What is told a node's value as soon as it is there.
 
     Attributes
     ----------
@@ -116,44 +139,61 @@ class Plan:
         *,
         place: Device = cpu,
         stateful: Mapping[Op, Callable[[Node], Kernel]] | None = None,
+        reuse: bool = False,
+        tile: bool = False,
+        watch: Callable[[Node], Callable[[Any], None] | None] | None = None,
     ) -> None:
         self.nodes = needed(fetches)
         self.places = placement(self.nodes, place)
         self._stateful = stateful or {}
+        self._reuse, self._tile, self._watch = reuse, tile, watch
         self._at = {node: i for i, node in enumerate(self.nodes)}
-        # Past the nodes' slots: one for what is fed and not needed, then Python's numbers and copies.
-        self.slots: list[Any] = [None] * (len(self.nodes) + 1)
+        # Past the nodes' slots: what is fed and not needed, the number of the run, Python's numbers, copies.
+        self.slots: list[Any] = [None] * (len(self.nodes) + 2)
+        self._draw = len(self.nodes) + 1
         self.steps: list[Step] = []
         self.variables: list[tuple[int, Node]] = []
         self._copies: dict[tuple[Node, Device], int] = {}
-        self._numbers: set[int] = set()
+        self._numbers: set[int] = {self._draw}
         self._made: dict[int, int] = {}
+        self.holds: list[Any] = []
         self._last_on: dict[str, int] = {}
         for node in self.nodes:
             self._add(node)
         kept = {self._at[node] for node in fetches} | self._numbers
         self._let_die(kept)
+        read = kept.union(*[step.inputs for step in self.steps])
+        self.variables = [(slot, node) for slot, node in self.variables if slot in read]
         unused = len(self.nodes)
         self.feeds = [unused if node is None else self._at.get(node, unused) for node in feeds]
         self.feed_places = [place if node is None else self.places.get(node, place) for node in feeds]
         self.fetches = [-1 if node.op is NO_OP else self._at[node] for node in fetches]
 
-    def start(self, values: Sequence[Array], variables: Mapping[str, Array] | None = None) -> list[Any]:
-        """The slots as a run with these values starts."""
+    def start(self, values: Sequence[Array], variables: Mapping[str, Array] | None = None, draw: int = 0) -> list[Any]:
+        """The slots as a run with these values starts; `draw` numbers it, for rows that draw random numbers."""
         slots = self.slots.copy()
         for slot, where, value in zip(self.feeds, self.feed_places, values, strict=True):
             slots[slot] = value if where is cpu else move(value, where)
         for slot, node in self.variables:
-            slots[slot] = _variable(node, variables)
+            slots[slot] = value_of(node, variables)
+        slots[self._draw] = draw
         return slots
 
-    def run(self, values: Sequence[Array], variables: Mapping[str, Array] | None = None) -> list[Array | None]:
+    def run(
+        self, values: Sequence[Array], variables: Mapping[str, Array] | None = None, draw: int = 0
+    ) -> list[Array | None]:
         """The values of the fetches, for the values of the feeds; one step after the other."""
-        slots = self.start(values, variables)
+        return self.walk(self.start(values, variables, draw))
+
+    def walk(self, slots: list[Any]) -> list[Array | None]:
+        """The values of the fetches, from slots as `start` gives them."""
         step = None
         try:
             for step in self.steps:
-                slots[step.result] = step.kernel(*[slots[i] for i in step.inputs], **step.attrs)
+                if step.into is None:
+                    slots[step.result] = step.kernel(*[slots[i] for i in step.inputs], **step.attrs)
+                else:
+                    slots[step.result] = step.run(slots)
                 for i in step.dead:
                     slots[i] = None
         except GraphError:
@@ -161,6 +201,14 @@ class Plan:
         except Exception as error:
             raise failed(step, error) from error
         return self.answers(slots)
+
+    @cached_property
+    def widest(self) -> int:
+        """How many steps could run at once, if all took as long."""
+        levels: list[int] = []
+        for step in self.steps:
+            levels.append(1 + max([levels[i] for i in step.after], default=-1))
+        return max(Counter(levels).values(), default=1)
 
     def answers(self, slots: list[Any]) -> list[Array | None]:
         """The values of the fetches, where all steps are done."""
@@ -175,14 +223,27 @@ class Plan:
         elif node.op is VARIABLE:
             self.variables.append((slot, node))
         elif node.op is not PLACEHOLDER:
-            inputs = tuple([self._input(value, place) for value in node.inputs])
+            inputs = tuple([self._input(v, place) for i, v in enumerate(node.inputs) if not self._is_kept(node, i)])
             after = {self._made[self._at[one]] for one in node.controls if self._at[one] in self._made}
             kernel, attrs = self._kernel(node, place)
             if node.op in self._stateful:  # in the order in which they were made, whatever runs at once
                 name = node.inputs[0].name
                 after |= {self._last_on[name]} if name in self._last_on else set()
                 self._last_on[name] = len(self.steps)
-            self._call(Step(kernel, inputs, attrs, slot, node.name, place, node.where), after)
+            if "seed" in node.attrs and isinstance(node.attrs["seed"], int | np.integer):
+                kernel, attrs, inputs = _drawing(kernel, attrs), {}, (*inputs, self._draw)
+            told = self._watch(node) if self._watch is not None else None
+            kernel = kernel if told is None else _told(kernel, told)
+            step = Step(kernel, inputs, attrs, slot, node.name, place, node.where)
+            if self._reuse and told is None and place is cpu and node.op not in self._stateful:
+                step.into = in_place(node)
+            self._call(step, after)
+
+    def _is_kept(self, node: Node, position: int) -> bool:
+        """Whether an input is a variable that a stateful kernel finds for itself."""
+        return (
+            node.op in self._stateful and position in STATEFUL[node.op](node) and node.inputs[position].op is VARIABLE
+        )
 
     def _call(self, step: Step, after: set[int]) -> None:
         step.after = tuple(sorted(after | {self._made[one] for one in step.inputs if one in self._made}))
@@ -212,9 +273,13 @@ class Plan:
             return lambda bundle: bundle[index], {}
         if node.op is NO_OP:
             return lambda: None, {}
+        op = node.op
+        for value in node.inputs:
+            if isinstance(value, Node) and not isinstance(value.dtype, tuple):
+                op = for_dtype(op, value.dtype)
         if place is cpu:
-            return node.op.on_numpy, node.attrs
-        kernel, xp = node.op.kernel, place.xp
+            return (tiled(node) if self._tile else None) or op.on_numpy, node.attrs
+        kernel, xp = op.kernel, place.xp
 
         def there(*arrays: Array, **attrs: Any) -> Any:
             with place.scope():
@@ -234,6 +299,12 @@ class Plan:
                 dead[number].append(slot)
         for step, slots in zip(self.steps, dead, strict=True):
             step.dead = tuple(slots)
+            if step.into is not None:
+                node = self.nodes[step.result]
+                over = [
+                    i for i in candidates(node) if step.inputs[i] in slots and step.inputs.count(step.inputs[i]) == 1
+                ]
+                step.into, step.over = (step.into, over[0]) if over else (None, -1)
 
 
 def failed(step: Step | None, error: Exception) -> Exception:
@@ -243,11 +314,44 @@ def failed(step: Step | None, error: Exception) -> Exception:
     return GraphError(f"{step.name} (made at {step.where}): {error}")
 
 
-def _variable(node: Node, variables: Mapping[str, Array] | None) -> Array:
-    value = (variables or {}).get(node.name)
+def value_of(variable: Node, variables: Mapping[str, Array] | None) -> Array:
+    """A variable's value.
+
+    Raises
+    ------
+    GraphError
+        It has none yet.
+    """
+    value = (variables or {}).get(variable.name)
     if value is None:
         raise GraphError(
-            f"session: the variable {node.name} (made at {node.where}) has no value yet. Call session.initialise() "
-            "first."
+            f"session: the variable {variable.name} (made at {variable.where}) has no value yet. Call "
+            "session.initialise() first."
         )
     return value
+
+
+def _drawing(kernel: Kernel, attrs: dict[str, Any]) -> Kernel:
+    """The kernel of a random row with the number of the run as a last input.
+
+    The first run draws with the seed as it is written down, as eager code does; later ones with one made of it, which
+    is the same wherever the same seed is used in that run: in a layer, and in its gradient.
+    """
+
+    def kernel_of_run(*values: Any) -> Any:
+        *inputs, draw = values
+        seed = attrs["seed"]
+        if draw:
+            seed = int(np.random.SeedSequence((int(seed), draw)).generate_state(1, np.uint64)[0] >> 1)
+        return kernel(*inputs, **{**attrs, "seed": seed})
+
+    return kernel_of_run
+
+
+def _told(kernel: Kernel, told: Callable[[Any], None]) -> Kernel:
+    def kernel_and_tell(*values: Any, **attrs: Any) -> Any:
+        result = kernel(*values, **attrs)
+        told(result)
+        return result
+
+    return kernel_and_tell

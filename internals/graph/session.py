@@ -6,8 +6,11 @@ flat list of kernel calls on numbered slots, keeps that list, and from then on a
 
 from __future__ import annotations
 
+import itertools
+import os
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +18,19 @@ import numpy as np
 from internals.device import Array, Device, cpu, device_of, move
 from internals.device import device as device_called
 from internals.graph.executor import Executor, Timeline
-from internals.graph.graph import ASSIGN, PLACEHOLDER, READ, Graph
+from internals.graph.graph import NO_OP, PLACEHOLDER, Graph
 from internals.graph.node import GraphError, Node, spec_text
-from internals.graph.passes import rewrite
-from internals.graph.plan import Kernel, Plan, needed
+from internals.graph.passes import PASSES, rewrite
+from internals.graph.plan import Plan, needed
 from internals.graph.specialise import specialise
+from internals.graph.state import State
+from internals.graph.watch import Condition, Listing, Seen, Watch, has_inf_or_nan, watcher
 from internals.ops.table import is_array
 from internals.tensor import Tensor
+
+OF_THE_PLAN = ("reuse", "tile")
+"""Passes that change no node, but how a plan runs them; see `internals.graph.buffers`."""
+DEFAULT = (*PASSES, *OF_THE_PLAN)
 
 
 class Session:
@@ -31,7 +40,8 @@ class Session:
     ----------
     graph : Graph
     passes : sequence of str
-        How to rewrite what is to run; see `internals.graph.passes`. None at all: results are those of eager code to the
+        How to rewrite what is to run: ``"fold"``, ``"simplify"``, ``"share"`` of `internals.graph.passes`, and
+        ``"reuse"`` and ``"tile"`` of `internals.graph.buffers`. None at all: results are those of eager code to the
         bit.
     threads : int
         How many steps may run at once. Values do not depend on it.
@@ -49,15 +59,17 @@ class Session:
         self,
         graph: Graph,
         *,
-        passes: Sequence[str] = ("fold", "simplify", "share"),
+        passes: Sequence[str] = DEFAULT,
         threads: int = 1,
         device: str | Device = cpu,
     ) -> None:
         self.graph, self.passes, self.device = graph, tuple(passes), device_called(device)
         self.executor = Executor(threads)
-        self.values: dict[str, Array] = {}
+        self.state = State()
         self._plans: dict[Any, Plan] = {}
+        self._watches: list[Watch] = []
         self._lock = threading.RLock()
+        self._runs = itertools.count()
         self._closed = False
 
     def __enter__(self) -> Session:
@@ -68,7 +80,7 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Forget the variables.
+        """Forget the variables, and let the threads go.
 
         Raises
         ------
@@ -80,12 +92,53 @@ class Session:
         self._closed = True
         self.values.clear()
         self._plans.clear()
+        self.executor.close()
+
+    # Variables
+
+    @property
+    def values(self) -> dict[str, Array]:
+        """The values of the variables, by name."""
+        return self.state.values
 
     def initialise(self) -> None:
-        """Give every variable its initial value."""
+        """Give every variable its initial value, in the order in which they were made."""
         self._check_open()
         for node in self.graph.variables:
-            self.values[node.name] = move(node.attrs["initial"], node.device or self.device).copy()
+            initial = node.attrs["initial"]
+            if isinstance(initial, Node):
+                initial = self._run([initial], {}, None)[0]
+            value = move(initial, node.device or self.device).copy()
+            with self.state.lock:
+                self.values[node.name] = value
+
+    def save(self, path: str | os.PathLike[str], variables: Sequence[Node] | None = None) -> None:
+        """Write variables to a safetensors file, in place of the one that may be there; all of them unless named.
+
+        Raises
+        ------
+        GraphError
+            One has no value yet.
+        OSError
+            It could not be written; what was at `path` is unchanged.
+        """
+        self._check_open()
+        self.state.save(path, self.graph.variables if variables is None else variables)
+
+    def restore(self, path: str | os.PathLike[str], variables: Sequence[Node] | None = None) -> None:
+        """Give variables the values of a file that `save` wrote. They need not have been initialised.
+
+        Raises
+        ------
+        GraphError
+            The file has not all of them, or has others under their names; no variable is changed then.
+        ValueError, FileNotFoundError
+            It is no such file.
+        """
+        self._check_open()
+        self.state.restore(path, self.graph.variables if variables is None else variables, self.device)
+
+    # Running
 
     def run(self, fetches: Any, feeds: Mapping[Node, Any] | None = None, *, timeline: Timeline | None = None) -> Any:
         """Compute nodes.
@@ -111,24 +164,98 @@ class Session:
         """
         self._check_open()
         wanted = list(fetches) if isinstance(fetches, list | tuple) else [fetches]
-        given = {node: self._fed(node, value) for node, value in (feeds or {}).items()}
-        found = self.executor.run(self.plan(wanted, given), list(given.values()), self.values, timeline)
-        answers = [one if one is None else _on_host(one) for one in found]
+        given = {node: self._fed(node, value) for node, value in (feeds or {}).items()} if feeds else {}
+        answers = [one if one is None else _handed_out(one) for one in self._run(wanted, given, timeline)]
         return answers if isinstance(fetches, list | tuple) else answers[0]
+
+    def _run(self, fetches: list[Node], given: dict[Node, Array], timeline: Timeline | None) -> list[Array | None]:
+        plan = self.plan(fetches, given)
+        with self.state.lock:
+            slots = plan.start(list(given.values()), self.values, next(self._runs))
+        return self.executor.run(plan, slots, timeline)
+
+    # Looking inside
+
+    def watch(self, pattern: str | Node, condition: Condition = has_inf_or_nan, *, stop: bool = True) -> Watch:
+        """Stop a run, or note, where a value meets a condition.
+
+        Runs are made without passes while there is a watchpoint, so that every node of the program is there.
+
+        Parameters
+        ----------
+        pattern : str or Node
+            A node, its name, or a pattern of names: ``"layer1/*"``; ``"*"`` is every node.
+        condition : callable ``array -> bool``
+            See `internals.graph.watch` for `has_nan`, `has_inf_or_nan`, `outside`, `has_shape`, `always`.
+        stop : bool
+            Raise `Stopped`, with the node, its line and the value, at the first hit; else note hits in ``watch.hits``
+            and go on.
+
+        Raises
+        ------
+        GraphError
+            No node has such a name, or the condition can't be called.
+        """
+        pattern = pattern.name if isinstance(pattern, Node) else pattern
+        if not callable(condition):
+            raise GraphError(f"watch: the condition must be a function of an array, got {condition!r}.")
+        watch = Watch(pattern, condition, stop)
+        if not any(map(watch.matches, self.graph.nodes)):
+            raise GraphError(f"watch: no node of the graph is called {pattern!r}.")
+        with self._lock:
+            self._watches = [*self._watches, watch]
+        watch.remove = lambda: self._forget(watch)
+        return watch
+
+    def _forget(self, watch: Watch) -> None:
+        with self._lock:
+            self._watches = [one for one in self._watches if one is not watch]
+
+    def listing(self, fetches: Node | Sequence[Node], feeds: Mapping[Node, Any] | None = None) -> Listing:
+        """Run, and give the value of every node that ran; see `run`."""
+        wanted = [fetches] if isinstance(fetches, Node) else list(fetches)
+        given = {node: self._fed(node, value) for node, value in (feeds or {}).items()}
+        found = Listing()
+
+        def of(node: Node) -> Any:
+            plain = not isinstance(node.dtype, tuple) and node.op is not NO_OP
+            return (lambda value: found.append(Seen(node, np.array(_on_host(value))))) if plain else None
+
+        self._check_open()
+        plan = self._planned(wanted, given, (), of)
+        with self.state.lock:
+            slots = plan.start(list(given.values()), self.values, next(self._runs))
+        self.executor.run(plan, slots)
+        return found
 
     def plan(self, fetches: Sequence[Node], feeds: Mapping[Node, Array]) -> Plan:
         """The run of these fetches with feeds of these shapes, made ready; kept for the next time."""
-        key = (tuple(map(id, fetches)), tuple((id(node), value.shape) for node, value in feeds.items()))
+        watches = self._watches
+        key = (
+            tuple(map(id, fetches)),
+            tuple([(id(node), value.shape) for node, value in feeds.items()]),
+            tuple(map(id, watches)),
+        )
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
-                plan = self._plans.get(key) or self._planned(fetches, feeds)
+                plan = self._plans.get(key)
+                if plan is None:
+                    passes, told = ((), watcher(watches)) if watches else (self.passes, None)
+                    plan = self._planned(fetches, feeds, passes, told)
+                    plan.holds = [*fetches, *feeds, *watches]  # so that their ids stay theirs
                 self._plans[key] = plan
         return plan
 
     # Making a plan
 
-    def _planned(self, fetches: Sequence[Node], feeds: Mapping[Node, Array]) -> Plan:
+    def _planned(
+        self,
+        fetches: Sequence[Node],
+        feeds: Mapping[Node, Array],
+        passes: Sequence[str],
+        told: Callable[[Node], Callable[[Any], None] | None] | None,
+    ) -> Plan:
         for node in fetches:
             if not isinstance(node, Node):
                 raise GraphError(f"session: a fetch must be a node, got {type(node).__name__}.")
@@ -144,26 +271,17 @@ class Session:
                 )
         shapes = {node: value.shape for node, value in feeds.items() if node in set(nodes)}
         graph, there = specialise(nodes, shapes)
-        changed = rewrite(graph.nodes, [there[node] for node in fetches], self.passes).there
+        rules = [name for name in passes if name not in OF_THE_PLAN]
+        changed = rewrite(graph.nodes, [there[node] for node in fetches], rules).there
         return Plan(
             [changed.get(there[node]) if node in there else None for node in feeds],
             [changed[there[node]] for node in fetches],
             place=self.device,
-            stateful={ASSIGN: self._assign, READ: self._read},
+            stateful=self.state.kernels,
+            reuse="reuse" in passes,
+            tile="tile" in passes,
+            watch=told,
         )
-
-    def _assign(self, node: Node) -> Kernel:
-        name = node.inputs[0].name
-
-        def assign(before: Array, value: Array) -> Array:
-            self.values[name] = value
-            return value
-
-        return assign
-
-    def _read(self, node: Node) -> Kernel:
-        name = node.inputs[0].name
-        return lambda before: self.values[name]
 
     # Values
 
@@ -196,5 +314,25 @@ class Session:
             raise GraphError("session: it is closed, and its variables are gone. Make another.")
 
 
+def _handed_out(array: Array) -> Any:
+    """A result on the host, which the caller may change: a copy where a variable, a constant or a feed is behind it."""
+    host = _on_host(array)
+    if host is not array or isinstance(host, np.generic):
+        return host
+    shared = sys.getrefcount(array) > _ALONE or (host.base is not None and sys.getrefcount(host.base) > _BASE_ALONE)
+    return host.copy() if shared else host
+
+
 def _on_host(array: Array) -> Any:
     return array if isinstance(array, np.ndarray | np.generic) else device_of(array).to_host(array)
+
+
+def _counts_when_alone() -> tuple[int, int]:
+    def counts(array: Any) -> tuple[int, int]:
+        host = _on_host(array)
+        return sys.getrefcount(array), sys.getrefcount(host.base)
+
+    return next(counts(one) for one in [np.empty((2, 2)).T])
+
+
+_ALONE, _BASE_ALONE = _counts_when_alone()
