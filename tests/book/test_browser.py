@@ -19,6 +19,7 @@ PAGES = [
     "book/contents",
     "book/ops",
     "book/bibliography",
+    "chapters/02_tensors",
     "chapters/08_derivatives",
     "chapters/09_tape",
     "chapters/10_rules",
