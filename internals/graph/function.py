@@ -19,7 +19,7 @@ from internals.graph.graph import Graph
 from internals.graph.node import STOP_GRADIENT, GraphError, Node
 from internals.graph.plan import Plan
 from internals.graph.specialise import specialise
-from internals.ops import draw_seed, zeros_like
+from internals.ops import draw_seed, getitem, take, zeros_like
 from internals.ops.spec import Spec
 from internals.ops.table import Op, is_array
 from internals.tensor import Tensor, is_recording
@@ -50,6 +50,10 @@ class FunctionGraph(Graph):
 
     def add(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "") -> Node:
         for attr, value in (attrs or {}).items():
+            if op is getitem and isinstance(value, Node | Tensor):
+                return self.add(take, (*inputs, self._index(value)), {"axis": 0}, name=name)
+            if op is getitem and isinstance(value, tuple) and any(isinstance(part, Node) for part in value):
+                raise GraphError("getitem: an index that is known only at run time must stand alone: x[i][j].")
             if type(value) is LaterSeed:
                 seed = self.own(value.source)
                 rest = {key: kept for key, kept in (attrs or {}).items() if key != attr}
@@ -60,6 +64,8 @@ class FunctionGraph(Graph):
         if type(value) is Node and value.graph is self:
             return value if is_recording() or not self._recording else self._constant(value)
         if not (isinstance(value, Node | Tensor | Draw) or is_array(value)):
+            if value is None:
+                raise GraphError("graph: None is no value. A size that is left open is None while the graph is built.")
             return value
         if id(value) not in self._captured:
             shape, dtype = value.shape, value.dtype
@@ -68,6 +74,16 @@ class FunctionGraph(Graph):
             self.captures.append(value)
             self.capture_nodes.append(node)
         return self.own(self._captured[id(value)][1])
+
+    def _index(self, value: Any) -> Node:
+        """An index that is known only at run time; it picks entries along axis 0."""
+        if value.dtype.kind not in "iu":
+            raise GraphError(
+                f"getitem: a mask that is known only at run time makes a result of unknown size, got {value!r}. Use "
+                "ops.where."
+            )
+        node: Node = self.own(value)
+        return node
 
     def write(self, target: Tensor, value: Node) -> None:
         """From here on `target` reads as `value`; whoever runs the function gives it that value afterwards."""
@@ -147,9 +163,11 @@ class Function:
 
     def __init__(self, graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node], name: str) -> None:
         self.graph, self.name = graph, name
-        captured = isinstance(graph, FunctionGraph)
-        self.captures = list(graph.captures) if captured else []
-        self.inputs, self.outputs = [*inputs, *(graph.capture_nodes if captured else [])], list(outputs)
+        nodes: list[Node] = []
+        self.captures: list[Any] = []
+        if isinstance(graph, FunctionGraph):
+            nodes, self.captures = graph.capture_nodes, list(graph.captures)
+        self.inputs, self.outputs = [*inputs, *nodes], list(outputs)
         self._plans: dict[Any, Plan] = {}
         self._gradient: Function | None = None
         self._lock = threading.RLock()
@@ -279,16 +297,25 @@ def as_op(function: Function) -> Op:
         return [next(found) if is_floating(node) else None for node in function.inputs]
 
     return graph_op(
-        function.name, lambda xp, *arrays: function(*arrays), vjp=vjp, infer=lambda *values: function.infer(values)
+        function.name,
+        lambda xp, *arrays: function(*arrays),
+        vjp=vjp,
+        infer=lambda *values: function.infer(values),
+        made=("call", {"function": function}, {}),
     )
 
 
-def graph_op(name: str, kernel: Any, *, vjp: Any, infer: Any, saves: str = "values") -> Op:
-    """An operation that runs graphs: any number of inputs, any number of results, one rule for all cotangents."""
+def graph_op(name: str, kernel: Any, *, vjp: Any, infer: Any, saves: str = "values", made: Any = None) -> Op:
+    """An operation that runs graphs: any number of inputs, any number of results, one rule for all cotangents.
+
+    `made` is the kind of operation, its functions and its numbers, by which a file can hold it.
+    """
 
     def no_tangents(*_: Any) -> Any:
         raise GraphError(f"{name}: forward mode does not go through a graph; use reverse mode.")
 
-    return Op(
+    op = Op(
         name, kernel, vjp=vjp, jvp=no_tangents, infer=infer, joint=True, variadic=True, results="several", saves=saves
     )
+    op.made = made  # type: ignore[attr-defined]
+    return op

@@ -8,6 +8,7 @@ made the node, not from the run.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -92,7 +93,9 @@ class Node(Operators):
     @property
     def is_known(self) -> bool:
         """Whether all sizes are known."""
-        return all(None not in shape for shape, _ in specs(self))
+        if isinstance(self.dtype, tuple):
+            return all(None not in shape for shape in self.shape)
+        return None not in self.shape
 
     def detach(self) -> Node:
         """The same value; no gradient goes through."""
@@ -136,13 +139,22 @@ def spec_text(shape: Shape, dtype: np.dtype) -> str:
 def line_outside() -> str:
     """The innermost line of the call stack that is not of this package."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None:
+        place = _place(frame.f_code.co_filename)
+        if place:
+            return place.format(frame.f_lineno)
         frame = frame.f_back
-    if frame is None:
-        return "an unknown place"
-    path = Path(frame.f_code.co_filename)
+    return "an unknown place"
+
+
+@functools.cache
+def _place(filename: str) -> str:
+    """How a line of a file is called; empty for a file of this package."""
+    if filename.startswith(_PACKAGE):
+        return ""
+    path = Path(filename)
     # A notebook's cells have files of made-up names.
-    return f"line {frame.f_lineno} of a cell" if "ipykernel" in path.parent.name else f"{path.name}:{frame.f_lineno}"
+    return "line {} of a cell" if "ipykernel" in path.parent.name else path.name.replace("{", "{{") + ":{}"
 
 
 # Two values that stand for a size that is not known. What comes out different for the two depends on it. They have

@@ -39,11 +39,7 @@ def split_op(function: Function, answers: int | None = None) -> Op:
             raise GraphError(f"{function.name}: what it writes is no result and has no gradient.")
         if any(one is not None for one in g[n:]):  # a derivative of the derivative: what was kept has one too
             return _whole(split.forward, g, out, values)
-        starts = [
-            _start(one, like)
-            for one, like in zip(g[:m], out[:m], strict=True)
-            if like.dtype.kind not in "biu"
-        ]
+        starts = [_start(one, like) for one, like in zip(g[:m], out[:m], strict=True) if like.dtype.kind not in "biu"]
         given = {**dict(zip(split.inputs, values, strict=True)), **dict(zip(split.kept, out[n:], strict=True))}
         found = iter(as_op(split.backward)([*[given[node] for node in split.reads], *starts]))
         return [next(found) if is_floating(node) else None for node in function.inputs]

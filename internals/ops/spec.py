@@ -58,6 +58,8 @@ def promote(values: Sequence[Any]) -> np.dtype:
     PyTorch lets it yield).
     """
     dtypes = [value.dtype for value in values if hasattr(value, "dtype")]
+    if dtypes and dtypes[0].kind == "f" and dtypes.count(dtypes[0]) == len(dtypes):
+        return dtypes[0]  # as nearly always
     kinds = [kind_rank(dtype) for dtype in dtypes]
     rank = max(kinds, default=-1)
     scalars = max((_scalar_rank(value) for value in values if isinstance(value, bool | int | float)), default=-1)

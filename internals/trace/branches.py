@@ -327,7 +327,7 @@ def _like(leaf: Any, before: Any, name: str, where: str) -> Any:
     if leaf.shape != before.shape or leaf.dtype != before.dtype:
         raise TraceError(
             f"{where}: {name!r} is {spec_text(before.shape, before.dtype)} before the loop and "
-            f"{spec_text(leaf.shape, leaf.dtype)} after one round. Start it with that shape and dtype (0.0 for a float)."
+            f"{spec_text(leaf.shape, leaf.dtype)} after one round. Start it with that shape and dtype; 0.0 for floats."
         )
     return leaf
 

@@ -17,12 +17,13 @@ import numpy as np
 from internals.autodiff import tree
 from internals.device import cpu, device_of
 from internals.graph import Function, GraphError, Node
-from internals.graph.function import Draw, FunctionGraph, as_node
+from internals.graph.function import Draw, FunctionGraph, as_node, is_floating
 from internals.graph.split import split_op
 from internals.ops.operators import Operators
 from internals.ops.table import Op, is_array
 from internals.tensor import Tensor, is_recording, wrap
 from internals.tensor.node import mode
+from internals.tensor.results import RESULT
 from internals.tensor.storage import storage_of
 from internals.trace.branches import Missing
 from internals.trace.convert import converted
@@ -57,6 +58,8 @@ class Trace:
         # An output that is an input as it came is that Tensor, with its history and its memory.
         self._same = [(i, where[node]) for i, node in enumerate(function.outputs[: self.answers]) if node in where]
         self._leaves = tree.leaves(answer)
+        self._moved = _reached(function)
+        self._recorded = any(node in self._moved for node in function.outputs[: self.answers])
         self._single = places == [0] and answer is self._leaves[0]
         self._at: dict[Any, tuple[Function, Any]] = {}
 
@@ -66,8 +69,15 @@ class Trace:
         if self._draws:
             values = [Tensor(value.value()) if isinstance(value, Draw) else value for value in values]
         arrays = [value.data if isinstance(value, Tensor) else value for value in values]
-        if mode.recording and any([isinstance(value, Tensor) and value.node is not None for value in values]):
-            found = list(self.op(arrays)(values))
+        if (
+            self._recorded
+            and mode.recording
+            and any(isinstance(value, Tensor) and value.node is not None for value in values)
+        ):
+            found = list(self.op(arrays)(self._kept_from_writes(values)))
+            for i, node in enumerate(self.function.outputs[: self.answers]):
+                if node not in self._moved:
+                    found[i] = wrap(found[i].data)
         else:
             found = [
                 wrap(one if isinstance(one, np.ndarray) or is_array(one) is False else _array(one))
@@ -80,10 +90,20 @@ class Trace:
             storage_of(target).version += 1
         if self._single:
             return found[0]
-        leaves = [
-            one if place is None else found[place] for one, place in zip(self._leaves, self.places, strict=True)
-        ]
+        leaves = [one if place is None else found[place] for one, place in zip(self._leaves, self.places, strict=True)]
         return tree.rebuilt(self.answer, leaves)
+
+    def _kept_from_writes(self, values: list[Any]) -> list[Any]:
+        """The same values, those that are about to be written copied: the backward part may read what they were."""
+        if not self.written:
+            return values
+        targets = {id(target) for target in self.written}
+        kept = list(values)
+        for i, value in enumerate(values):
+            if id(value) in targets:
+                kept[i] = wrap(value.data.copy())
+                kept[i].node = value.node
+        return kept
 
     def _function(self, arrays: Sequence[Any]) -> tuple[Function, Any]:
         """The function and its plan, for these sizes and the device of the first."""
@@ -142,8 +162,8 @@ class Traced:
         name = KEPT + self.__name__
         found = vars(instance).get(name)
         if found is None or found.python.__self__ is not instance:
-            settings = {"most": self.most, "capture": self.capture, "open_sizes": self.open_sizes}
-            found = Traced(self.python.__get__(instance, owner), **settings)
+            bound = self.python.__get__(instance, owner)
+            found = Traced(bound, most=self.most, capture=self.capture, open_sizes=self.open_sizes)
             if not is_tracing():
                 vars(instance)[name] = found
         return found
@@ -378,7 +398,9 @@ class Traced:
             return "gradients are recorded now" if kinds[0] else "gradients are not recorded now"
         if last[1] != kinds[1]:
             return f"its arguments were {last[1]} and are {kinds[1]}"
-        position = next(i for i, (one, two) in enumerate(zip(last[2:], kinds[2:], strict=True)) if not _fits([one], [two]))
+        position = next(
+            i for i, (one, two) in enumerate(zip(last[2:], kinds[2:], strict=True)) if not _fits([one], [two])
+        )
         return f"argument {position} was {_kind_text(last[2 + position])} and is {_kind_text(kinds[2 + position])}"
 
     def __repr__(self) -> str:
@@ -414,13 +436,24 @@ def function(
     TraceError
         When it is traced: the function can't be run as a graph; says which line, and what to write instead.
     """
-    settings = {"most": most, "capture": capture, "open_sizes": open_sizes}
     if not isinstance(most, int) or most < 1:
         raise ValueError(f"function: most must be a positive integer, got {most!r}.")
-    return functools.partial(Traced, **settings) if python is None else Traced(python, **settings)
+    made = functools.partial(Traced, most=most, capture=capture, open_sizes=open_sizes)
+    return made if python is None else made(python)
 
 
 _KEYS = frozenset((int, bool, str, type(None)))
+
+
+def _reached(function: Function) -> set[Node]:
+    """The nodes through which a gradient goes to an input."""
+    reached = {node for node in function.inputs if is_floating(node)}
+    for node in function.graph.nodes:
+        passes = node.op is RESULT or node.op.differentiable
+        floating = isinstance(node.dtype, tuple) or is_floating(node)
+        if passes and floating and any(isinstance(value, Node) and value in reached for value in node.inputs):
+            reached.add(node)
+    return reached
 
 
 def _forgotten() -> None:

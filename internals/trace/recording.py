@@ -60,7 +60,7 @@ def recording(graph: FunctionGraph) -> Iterator[None]:
         _depth += 1
     _tracing.graphs.append(graph)
     try:
-        with graph, placed(lambda rng: LaterSeed.of(Draw(rng))):  # type: ignore[arg-type]  # an int, to the row
+        with graph, placed(lambda rng: LaterSeed.of(Draw(rng))):
             yield
     finally:
         _tracing.graphs.pop()
@@ -93,14 +93,14 @@ def _install() -> None:
 
     style(Tensor, run, rank=10)
     eager.binary = binary
-    inplace.write_in_place = tensor.write_in_place = written  # type: ignore[attr-defined]
+    inplace.write_in_place = tensor.write_in_place = written
     for name, read in reads.items():
         setattr(Tensor, name, _refusing(name, read))
 
     def undo() -> None:
         style(Tensor, execution, rank=10)
         eager.binary = shortcut
-        inplace.write_in_place = tensor.write_in_place = write  # type: ignore[attr-defined]
+        inplace.write_in_place = tensor.write_in_place = write
         for name, read in reads.items():
             setattr(Tensor, name, read)
 

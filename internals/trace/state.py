@@ -83,7 +83,7 @@ class State:
     def __init__(self, function: Any) -> None:
         self._cells: list[tuple[str, Any, Any]] = []
         self._modules: list[tuple[str, dict[str, Any], str, Any]] = []
-        self._parts: list[tuple[str, Any, list[Any], list[Any]]] = []
+        self._parts: list[tuple[str, Any, list[Any], list[Any], type]] = []
         self._tensors: list[tuple[str, Tensor, Any, Any, type]] = []
         self._held: list[Any] = []
         self._seen: set[int] = set()
@@ -100,12 +100,12 @@ class State:
         for _, module, name, was in self._modules:
             if module.get(name) is not was and not same(module.get(name), was):
                 return False
-        for _, part, names, values in self._parts:
+        for _, part, names, values, kind in self._parts:
             now = part.values() if type(part) is dict else part
             if len(part) == len(values) and all(map(operator.is_, now, values)) and (not names or list(part) == names):
                 continue
-            if type(part) is dict and len(part) > len(values):  # a method was traced since, and is kept there
-                mine = {name: value for name, value in part.items() if not str(name).startswith(KEPT)}
+            if type(part) is dict and len(part) > len(values):
+                mine = {name: value for name, value in part.items() if name in names or not _is_old(kind, name, value)}
                 if list(mine) != names or not all(map(same, mine.values(), values)):
                     return False
                 names[:], values[:] = part, part.values()
@@ -125,12 +125,12 @@ class State:
         for path, module, name, was in self._modules:
             if not same(module.get(name), was):
                 return _difference(path, was, module.get(name))
-        for path, part, names, values in self._parts:
+        for path, part, names, values, kind in self._parts:
             if type(part) is dict:
                 before = dict(zip(names, values, strict=True))
                 for name in [*part, *names]:
-                    if name not in before and not str(name).startswith(KEPT):
-                        return f"{_at(path, name)} is new"
+                    if name not in before and not _is_old(kind, name, part[name]):
+                        return _new(_at(path, name), kind, name, part[name])
                     if name not in part:
                         return f"{_at(path, name)} is gone"
                     if name in before and not same(part[name], before[name]):
@@ -184,17 +184,32 @@ class State:
         elif hasattr(value, "python") and type(value).__module__.startswith("internals.trace"):
             self._note(path, value.python, depth)
         elif isinstance(value, Module):
-            self._note_part(path, vars(value), depth - 1)  # models are as deep as they are
+            self._note_part(path, vars(value), depth - 1, type(value))  # models are as deep as they are
         elif hasattr(value, "__dict__") and not type(value).__module__.startswith(("internals.", "numpy")):
-            self._note_part(path, vars(value), depth)
+            self._note_part(path, vars(value), depth, type(value))
 
-    def _note_part(self, path: str, part: Any, depth: int) -> None:
+    def _note_part(self, path: str, part: Any, depth: int, kind: type = object) -> None:
         names = list(part) if isinstance(part, dict) else []
         values = list(part.values()) if isinstance(part, dict) else list(part)
-        self._parts.append((path, part, names, values))
+        self._parts.append((path, part, names, values, kind))
         for name, value in zip(names or range(len(values)), values, strict=True):
             if name != "_parameter_names":
                 self._note(_at(path, name), value, depth + 1)
+
+
+def _is_old(kind: type, name: Any, value: Any) -> bool:
+    """Whether an attribute that was not there says nothing new: its class says the same, or it is a traced method."""
+    if not isinstance(name, str) or name == "_parameter_names":
+        return name == "_parameter_names"
+    return name.startswith(KEPT) or same(getattr(kind, name, _NOTHING), value)
+
+
+_NOTHING = object()
+
+
+def _new(path: str, kind: type, name: Any, value: Any) -> str:
+    was = getattr(kind, name, _NOTHING) if isinstance(name, str) else _NOTHING
+    return f"{path} is new" if was is _NOTHING else _difference(path, was, value)
 
 
 def _at(path: str, name: Any) -> str:
