@@ -192,7 +192,7 @@ def read(source: Any) -> Reader:
     source : Dataset or sequence, iterable, callable, or Reader
         With ``len()`` and ``[i]``, items are fetched by number. Another iterable is read through in each epoch.
         A callable is called for each epoch and returns an iterator: what PaddlePaddle's first
-        versions call a reader creator.
+        versions call a reader.
 
     Raises
     ------
