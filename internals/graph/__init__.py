@@ -5,6 +5,8 @@ from internals.graph.executor import Executor, Timeline
 from internals.graph.function import Function
 from internals.graph.gradients import gradients
 from internals.graph.graph import Graph, assign, assign_add, assign_sub, current, read
+from internals.graph.graphdef import from_json, to_json
+from internals.graph.graphtext import from_text, to_text
 from internals.graph.node import GraphError, Node
 from internals.graph.optimize import apply_gradients, minimize
 from internals.graph.plan import Plan, needed
@@ -30,6 +32,8 @@ __all__ = [
     "assign_sub",
     "cond",
     "current",
+    "from_json",
+    "from_text",
     "gradients",
     "has_inf_or_nan",
     "has_nan",
@@ -40,5 +44,7 @@ __all__ = [
     "read",
     "scan",
     "specialise",
+    "to_json",
+    "to_text",
     "while_loop",
 ]

@@ -81,7 +81,8 @@ def cond_op(then: Function, otherwise: Function) -> Op:
         )
         return [None, *[next(found) if is_floating(node) else None for node in nodes]]
 
-    return graph_op("cond", kernel, vjp=vjp, infer=lambda *values: then.infer(values[1 : 1 + split]))
+    made: Any = "cond", {"then": then, "otherwise": otherwise}, {}
+    return graph_op("cond", kernel, vjp=vjp, infer=lambda *values: then.infer(values[1 : 1 + split]), made=made)
 
 
 def while_loop(
@@ -111,10 +112,12 @@ def while_loop(
     check_condition("while_loop", test.outputs[0])
     step, _ = Function.build(lambda *values: list(body(*values)), state, name="body")
     _same_outputs("while_loop: the state before and after the body", step.inputs[: len(state)], step.outputs)
-    return list(_while_op(test, step, len(state), most)([*state, *test.captures, *step.captures]))
+    loop, _ = while_op(test, step, len(state), most)
+    return list(loop([*state, *test.captures, *step.captures]))
 
 
-def _while_op(test: Function, step: Function, n: int, most: int) -> Op:
+def while_op(test: Function, step: Function, n: int, most: int) -> tuple[Op, Callable[[Sequence[bool]], Op]]:
+    """The loop; and its gradient, for inputs of which some are floating."""
     tested = len(test.captures)
 
     def states(values: Sequence[Array]) -> tuple[list[list[Array]], list[Array]]:
@@ -147,22 +150,29 @@ def _while_op(test: Function, step: Function, n: int, most: int) -> Op:
         asked = [xp.zeros_like(array) for array in inputs[n : n + tested] if array.dtype.kind not in "biu"]
         return [*[one for one in cotangents if one is not None], *asked, *extra]
 
-    def vjp(g: Sequence[Any], out: Any, *values: Any) -> list[Any]:
-        floating = [value.dtype.kind not in "biu" for value in values]
+    functions, numbers = {"condition": test, "body": step}, {"n": n, "most": most}
 
-        def again(*_: Any) -> Any:
-            raise GraphError("while_loop: its gradient has no gradient. Use scan, where the number of steps is known.")
+    def again(*_: Any) -> Any:
+        raise GraphError("while_loop: its gradient has no gradient. Use scan, where the number of steps is known.")
 
-        op = graph_op(
+    def gradient(floating: Sequence[bool]) -> Op:
+        return graph_op(
             "while_loop_gradient",
             pulled,
             vjp=again,
             infer=lambda *values: tuple(spec for spec, one in zip(values, floating, strict=False) if one),
+            made=("while_loop_gradient", functions, {**numbers, "floating": list(floating)}),
         )
-        found = iter(op([*values, *[one for one in g if one is not None]]))
+
+    def vjp(g: Sequence[Any], out: Any, *values: Any) -> list[Any]:
+        floating = [value.dtype.kind not in "biu" for value in values]
+        found = iter(gradient(floating)([*values, *[one for one in g if one is not None]]))
         return [next(found) if one else None for one in floating]
 
-    return graph_op("while_loop", kernel, vjp=vjp, infer=lambda *values: tuple(values[:n]))
+    loop = graph_op(
+        "while_loop", kernel, vjp=vjp, infer=lambda *values: tuple(values[:n]), made=("while_loop", functions, numbers)
+    )
+    return loop, gradient
 
 
 def scan(body: Callable[..., Any], carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -198,12 +208,12 @@ def scan(body: Callable[..., Any], carry: Sequence[Any], rows: Sequence[Any]) ->
     single = [Spec(value.shape[1:], value.dtype) for value in rows]
     step, _ = Function.build(flat, [*carry, *single], name="body")
     _same_outputs("scan: the carry before and after the body", step.inputs[:n], step.outputs[:n])
-    found = _scan_op(step, n, len(rows))([*carry, *rows, *step.captures])
+    found = scan_op(step, n, len(rows))([*carry, *rows, *step.captures])
     outputs = len(step.outputs)
     return list(found[:n]), list(found[n:outputs])
 
 
-def _scan_op(step: Function, n: int, m: int) -> Op:
+def scan_op(step: Function, n: int, m: int) -> Op:
     """Inputs: the carry, the rows, captures. Results: the carry, the outputs, and the carry before each step."""
     outputs = len(step.outputs) - n
 
@@ -265,7 +275,8 @@ def _scan_op(step: Function, n: int, m: int) -> Op:
             *[next(totals) if one else None for one in is_used],
         ]
 
-    return graph_op("scan", kernel, vjp=vjp, infer=infer, saves="values out")
+    made = "scan", {"body": step}, {"n": n, "m": m}
+    return graph_op("scan", kernel, vjp=vjp, infer=infer, saves="values out", made=made)
 
 
 def _truth(value: Array) -> bool:
