@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from internals.graph import GraphError, Node, current, gradients
+from internals.graph import Graph, GraphError, Node, current, gradients
 from internals.graph.function import Draw, FunctionGraph, LaterSeed, graph_op
 from internals.graph.graph import run_on_nodes
 from internals.graph.node import line_outside, spec_text
@@ -31,7 +31,7 @@ class TraceError(GraphError):
 
 class _Tracing(threading.local):
     def __init__(self) -> None:
-        self.graphs: list[FunctionGraph] = []
+        self.graphs: list[Graph] = []
 
 
 _tracing = _Tracing()
@@ -51,7 +51,7 @@ def is_watched() -> bool:
 
 
 @contextmanager
-def recording(graph: FunctionGraph) -> Iterator[None]:
+def recording(graph: Graph) -> Iterator[None]:
     """Build `graph` from what is done inside, to nodes and to Tensors."""
     global _depth
     with _lock:
@@ -123,6 +123,8 @@ def _refusing(name: str, read: Callable[[Tensor], Any]) -> Callable[[Tensor], An
 def _written(target: Tensor, op: Op, others: Sequence[Any], attrs: dict[str, Any]) -> Tensor:
     """``target = op(target, *others)``: a node for the new value, which is written after each run."""
     root, here, where = _tracing.graphs[-1], current(), line_outside()
+    if not isinstance(root, FunctionGraph):
+        raise TraceError(f"{where}: in-place {op.name} of a Tensor in a graph; make it a variable, and assign to it.")
     if here is not root:
         raise TraceError(
             f"{where}: in-place {op.name} of a Tensor in a branch or a loop that is part of the graph. Assign the new "
