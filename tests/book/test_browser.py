@@ -23,6 +23,7 @@ PAGES = [
     "chapters/08_derivatives",
     "chapters/09_tape",
     "chapters/10_rules",
+    "chapters/11_beyond",
     "chapters/12_training",
     "search",
     "genindex",
