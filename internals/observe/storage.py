@@ -46,7 +46,7 @@ def draw_storage(tensors: Mapping[str, Tensor], *, title: str) -> Picture:
     values: dict[int, str] = {}
     for tensor in shown:
         entries = np.array(tensor.tolist(), dtype=object)
-        values.update({place: f"{entries[index]:.4g}" for index, place in _places(tensor)})
+        values.update({place: _short(entries[index], CELL) for index, place in _places(tensor)})
     size = shown[0].itemsize
     body = [text(1, 14, f"memory: {places * size} bytes", anchor="start", weight="bold")]
     body.append(_strip({place: values.get(place, "") for place in range(places)}, 22, picture.TEXT))
@@ -87,9 +87,14 @@ def _reading(name: str, tensor: Tensor, places: int, top: float) -> tuple[str, f
         x, y = left + column * GRID, top + 8 + row * GRID * 0.8
         where = f'x="{x:.1f}" y="{y:.1f}" width="{GRID:.1f}" height="{GRID * 0.8:.1f}"'
         drawn.append(f'<rect {where} fill="none" stroke="{picture.LINE}" stroke-width="0.5"/>')
-        drawn.append(text(x + GRID / 2, y + GRID * 0.4 + 4, f"{value:.4g}"))
+        drawn.append(text(x + GRID / 2, y + GRID * 0.4 + 4, _short(value, GRID)))
     height = max(CELL, rows * GRID * 0.8) + 46
     return "".join(drawn), height, max(left + columns * GRID + 2, (len(name) + len(facts) + 3) * CHARACTER)
+
+
+def _short(value: float, room: float) -> str:
+    """A number with as many digits as there is room for, at most four; an ellipsis if there is none."""
+    return next((word for n in (4, 3, 2, 1) if len(word := f"{value:.{n}g}") * CHARACTER <= room), "…")
 
 
 def _label(indices: list[tuple[int, ...]], ndim: int) -> str:

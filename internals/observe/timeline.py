@@ -22,7 +22,7 @@ COLOURS = {
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str) -> Picture:
+def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str, most: int = 2000) -> Picture:
     """Draw what happened on a simulated accelerator, one lane each for host, queue and copies.
 
     Time that the host waits is dashed. Several timelines have one scale, so that they can be compared.
@@ -31,15 +31,23 @@ def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str) -> Pi
     ----------
     timelines : mapping of name to what ``Sim.timeline()`` gave
     title : str
+    most : int
+        Refuse to draw more events.
 
     Raises
     ------
     ValueError
-        Nothing happened in one of them.
+        Nothing happened in one of them, or there are more than `most` events.
     """
     if not timelines or not all(timelines.values()):
         counts = {name: len(events) for name, events in timelines.items()}
         raise ValueError(f"draw_timeline: expected one or more timelines in which something happens, got {counts}.")
+    count = sum(len(events) for events in timelines.values())
+    if count > most:
+        raise ValueError(
+            f"draw_timeline: {count} events; a picture of more than {most} shows little. Draw a part, events[:100], or "
+            f"pass most={count} to draw them all the same."
+        )
     end = max(event.end for events in timelines.values() for event in events)
     unit, called = next(((size, name) for size, name in UNITS if end >= size), UNITS[-1])
     scale = (WIDTH - LEFT - RIGHT) / (end or unit)

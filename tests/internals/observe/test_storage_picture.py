@@ -72,3 +72,11 @@ def test_values_stand_in_memory_and_in_the_grid_of_each_tensor() -> None:
 def test_what_can_not_be_drawn_is_refused(tensors: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_storage(tensors, title="t")
+
+
+def test_numbers_never_leave_their_square() -> None:
+    values = [-1.2345e-5, 123456.0, float("nan"), -float("inf"), 0.33333, -1.5]
+    svg = draw_storage({"x": Tensor(values)}, title="t").svg
+    texts = [t.text for t in ElementTree.fromstring(svg).findall(f".//{SVG}text") if t.get("fill") == picture.TEXT]
+    assert max(map(len, texts[1:7] + texts[-6:])) <= 4
+    assert texts[1:7] == ["…", "…", "nan", "-inf", "0.33", "-1.5"]

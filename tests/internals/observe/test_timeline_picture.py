@@ -68,3 +68,9 @@ def test_it_is_told_in_words_how_busy_each_lane_was() -> None:
 def test_an_empty_timeline_is_refused(timelines: dict) -> None:
     with pytest.raises(ValueError, match="in which something happens"):
         draw_timeline(timelines, title="t")
+
+
+def test_a_crowd_is_refused() -> None:
+    events = [Event("add", "queue", i * 1e-6, (i + 1) * 1e-6) for i in range(30)]
+    with pytest.raises(ValueError, match="30 events; a picture of more than 20"):
+        draw_timeline({"a": events[:15], "b": events[15:]}, title="t", most=20)
