@@ -34,7 +34,12 @@ def unary(name: str, kernel: Any, **columns: Any) -> Op:
 add = elementwise("add", "add", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: g), expr="{0} + {1}", doc="Sum.")
 
 sub = elementwise(
-    "sub", "subtract", vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g), expr="{0} - {1}", doc="Difference."
+    "sub",
+    "subtract",
+    vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g),
+    dtypes="number",
+    expr="{0} - {1}",
+    doc="Difference.",
 )
 
 mul = elementwise(
@@ -56,15 +61,29 @@ div = elementwise(
     doc="Quotient. Integers divide to float32, as in PyTorch; NumPy and TensorFlow give float64.",
 )
 
+
+def _pow(xp: Any, x: Any, y: Any) -> Any:
+    try:
+        return x**y
+    except ValueError as error:
+        if "negative integer power" not in str(error):
+            raise
+        raise ValueError(
+            "pow: integers to negative integer powers are not allowed, since most are no integers. Cast the base: "
+            "x.to('float32')."
+        ) from None
+
+
 pow = elementwise(
     "pow",
-    lambda xp, x, y: x**y,
+    _pow,
     vjp=(
         # The inner where keeps 0**-1 away: it is infinite, and 0 times infinity is NaN.
         lambda g, out, x, y: where(y == 0, zeros_like(g), g * y * x ** where(y == 0, 1, y - 1)),
         lambda g, out, x, y: g * out * log(where((y >= 0) & (x == 0), ones_like(out), x)),
     ),
     saves=("x y", "out x y"),
+    dtypes="number",
     expr="pow({0}, {1})",
     doc="Power. The derivative by x is 0 wherever the exponent is 0, also at 0**0, as in PyTorch; TensorFlow gives NaN "
     "at 0**0. The derivative by the exponent is 0 where the base is 0 and the exponent is not negative, and NaN where "
@@ -72,7 +91,7 @@ pow = elementwise(
     "TensorFlow; PyTorch gives 0.",
 )
 
-neg = unary("neg", "negative", vjp=lambda g, out, x: -g, expr="-{0}", doc="Negative.")
+neg = unary("neg", "negative", vjp=lambda g, out, x: -g, dtypes="number", expr="-{0}", doc="Negative.")
 
 abs = unary(
     "abs",
@@ -87,11 +106,20 @@ sign = unary(
     "sign",
     "sign",
     vjp=lambda g, out, x: zeros_like(g),
+    dtypes="number",
     expr="({0} != {0} ? {0} : ({0} > 0) - ({0} < 0))",
     doc="Sign: -1, 0 or 1; its derivative is 0 everywhere. NaN has the sign NaN, as in TensorFlow; PyTorch gives 0.",
 )
 
-square = unary("square", "square", vjp=lambda g, out, x: g * 2 * x, saves="x", expr="{0} * {0}", doc="x * x.")
+square = unary(
+    "square",
+    "square",
+    vjp=lambda g, out, x: g * 2 * x,
+    saves="x",
+    dtypes="number",
+    expr="{0} * {0}",
+    doc="x * x.",
+)
 
 reciprocal = unary(
     "reciprocal",
@@ -123,6 +151,7 @@ round = unary(
     "round",
     "round",
     vjp=lambda g, out, x: zeros_like(g),
+    dtypes="number",
     expr="nearbyint({0})",
     doc="Nearest integer, halves to even; its derivative is 0 everywhere.",
 )
@@ -241,6 +270,7 @@ relu = unary(
     lambda xp, x: xp.maximum(x, 0),
     vjp=lambda g, out, x: where(out > 0, g, 0),
     saves="out",
+    dtypes="number",
     expr="({0} < 0 ? 0 : {0})",
     doc="max(x, 0). The derivative at 0 is 0; at NaN it is 0 as in TensorFlow, where PyTorch passes the cotangent on.",
 )

@@ -201,6 +201,7 @@ remainder = elementwise(
     _remainder,
     vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g * floor(x / y)),
     saves=("", "x y"),
+    dtypes="number",
     expr="(fmod({0}, {1}) != 0 && (fmod({0}, {1}) < 0) != ({1} < 0) ? fmod({0}, {1}) + {1} : fmod({0}, {1}))",
     doc="What is left of x after taking away a whole number of y: x - floor(x / y) * y, of the sign of y, as Python's "
     "%, torch.remainder and tf.math.floormod have it; C's fmod has the sign of x. Integers are not divided by 0.",

@@ -40,9 +40,15 @@ def _four(name: str, what: str, value: Spec) -> None:
         raise ValueError(f"{name}: {what} has shape {value.shape}; expected (batch, channels, height, width).")
 
 
+def _numbers(name: str, what: str, value: Spec) -> None:
+    if value.dtype.kind == "b":
+        raise TypeError(f"{name}: {what} must be numbers, got booleans. Cast them: {what}.to('float32').")
+
+
 def _fits(name: str, g: Spec, size: Sequence[int], window: Sizes, stride: Sizes | None, padding: Sizes) -> Spec:
     """What an unpooled `g` is like."""
     _four(name, "g", g)
+    _numbers(name, "g", g)
     whole = sizes(name, "size", size, 2, 1)
     counts = _pooled(name, whole, window, stride, padding)
     if g.shape[2:] != counts:
@@ -125,6 +131,7 @@ def _unpool(
 def _pool_infer(name: str, dtype: Any = None) -> Any:
     def infer(x: Spec, *, window: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> Spec:
         _four(name, "x", x)
+        _numbers(name, "x", x)
         return Spec((*x.shape[:2], *_pooled(name, x.shape[2:], window, stride, padding)), dtype or x.dtype)
 
     return infer

@@ -145,8 +145,9 @@ min = reduction(
 def _products_of_others(xp: Any, x: Any, axis: int) -> Any:
     # By products from both sides rather than by division, so that zeros among the entries are no special case.
     one = xp.ones_like(xp.take(x, [0], axis=axis)) if x.shape[axis] else xp.zeros_like(x)
-    before = xp.cumprod(xp.concatenate([one, x], axis=axis), axis=axis)
-    after = xp.flip(xp.cumprod(xp.concatenate([one, xp.flip(x, axis)], axis=axis), axis=axis), axis)
+    before = xp.cumprod(xp.concatenate([one, x], axis=axis), axis=axis, dtype=x.dtype)
+    back = xp.concatenate([one, xp.flip(x, axis)], axis=axis)
+    after = xp.flip(xp.cumprod(back, axis=axis, dtype=x.dtype), axis)
     n = x.shape[axis]
     first, rest = [slice(None)] * x.ndim, [slice(None)] * x.ndim
     first[axis], rest[axis] = slice(0, n), slice(1, n + 1)

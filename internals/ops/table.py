@@ -57,9 +57,10 @@ class Op:
     strict : bool
         The kernel would take inputs that `infer` refuses, so `infer` is asked first. Elsewhere it is asked only when
         the kernel has failed, to say why.
-    dtypes : {"promote", "float", "compare", "branches", "first", "own"}
-        How input dtypes are brought together before the kernel runs: all to their common dtype; to a floating one; to
-        their common dtype, with a boolean result; all but the first; to that of the first; or not at all.
+    dtypes : {"promote", "number", "float", "compare", "branches", "first", "own"}
+        How input dtypes are brought together before the kernel runs: all to their common dtype; to that, which must
+        not be boolean; to a floating one; to their common dtype, with a boolean result; all but the first; to that of
+        the first; or not at all.
     broadcasts : bool
         The kernel broadcasts its inputs, so the engine sums a cotangent over the axes that were stretched.
     variadic : bool
@@ -227,6 +228,11 @@ class Op:
         common = promote(inputs)
         if self.dtypes == "float" and kind_rank(common) < 2:
             common = DEFAULT_FLOAT
+        if self.dtypes == "number" and kind_rank(common) < 1:
+            raise TypeError(
+                f"{self.name}: takes numbers, got booleans. Cast them: x.to('int64'); or combine them with "
+                "logical_not, logical_and, logical_or, not_equal."
+            )
         return [common] * len(inputs)
 
     def infer_from(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:

@@ -103,7 +103,9 @@ def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exce
     """Raise an error in terms of the op, if its shapes or dtypes are to blame for the kernel's."""
     op.infer_from(inputs, attrs)
     if isinstance(error, ValueError | TypeError | IndexError | OverflowError) and not str(error).startswith(op.name):
-        raise type(error)(f"{op.name}: {error}") from None
+        # Some of NumPy's own kinds of TypeError are made from other things than a message.
+        kind = TypeError if isinstance(error, TypeError) else type(error)
+        raise kind(f"{op.name}: {error}") from None
 
 
 def binary(op: Op, x: Any, y: Any) -> Tensor:

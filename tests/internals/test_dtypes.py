@@ -316,3 +316,46 @@ def test_a_graph_computes_as_eager_does(dtype: str) -> None:
     assert fed.dtype == folded.dtype == gradient.dtype == dtype
     eager = to_host(grad(out.sum(), leaf))
     np.testing.assert_allclose(gradient.astype(float), eager.astype(float), atol=4 * EPS[dtype])
+
+
+# What dtype comes out, and which go in
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["bool", "int8"])
+@pytest.mark.parametrize("case", [case for case in CASES if case.op not in MOVED], ids=lambda case: case.op)
+def test_a_kernel_gives_what_was_inferred_or_refuses(case: Case, dtype: str) -> None:
+    """Graphs are made of inferred dtypes; NumPy's round gives float16 for booleans, and its cumprod widens integers."""
+    op = TABLE[case.op]
+    for sample in case.samples[:3]:
+        given, attrs = Half(case, sample, "float32").inputs, sample[1]
+        inputs = [Tensor(array.astype(dtype) if is_floating(array.dtype) else array) for array in given]
+        try:
+            out = op(inputs, **attrs) if op.variadic else op(*inputs, **attrs)
+        except (TypeError, ValueError) as error:
+            assert str(error).startswith(f"{op.name}: "), error  # noqa: PT017
+            continue
+        specs = op.infer_from(inputs, attrs)
+        for one, spec in zip(out if op.results else [out], specs if op.results else [specs], strict=True):
+            assert (one.shape, one.dtype) == (spec.shape, spec.dtype)
+
+
+TAKE_NUMBERS = {
+    "sub": lambda x: x - x,
+    "neg": lambda x: -x,
+    "pow": lambda x: x**x,
+    "sign": ops.sign,
+    "square": ops.square,
+    "round": ops.round,
+    "relu": ops.relu,
+    "remainder": lambda x: ops.remainder(x, x),
+    "max_pool2d": lambda x: ops.max_pool2d(x.reshape(1, 1, 2, 2), 2),
+}
+
+
+@pytest.mark.parametrize("where", ["cpu", "sim:0"])
+@pytest.mark.parametrize("name", TAKE_NUMBERS)
+def test_booleans_are_no_numbers(name: str, where: str) -> None:
+    """As in torch, but for square, which is int64 there."""
+    with pytest.raises(TypeError, match=rf"^{name}: .*booleans.*\.to\("):
+        TAKE_NUMBERS[name](Tensor([True, False, True, True], device=where))
