@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 DTYPES = {
     "promote": "inputs are brought to their common dtype",
+    "number": "inputs are brought to their common dtype; booleans are refused",
     "float": "inputs are brought to their common floating dtype",
     "compare": "inputs are brought to their common dtype; the result is boolean",
     "branches": "the inputs that are chosen from are brought to their common dtype",
