@@ -38,7 +38,9 @@ class CustomOp(Op):
             # Here rather than in the kernel, so that an error of the user's keeps its own words and lines.
             call.out, call.saved = self.function.run(inputs, call.settings)
             call.ran = True
-        return super().__call__(inputs, call=call)
+        result = super().__call__(inputs, call=call)
+        call.out = None  # the tape keeps the call, and must not keep the result by it
+        return result
 
     def forget(self, attrs: dict[str, Any]) -> None:
         """Let go of what forward kept."""
