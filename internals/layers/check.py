@@ -58,7 +58,7 @@ def topological_order(layers: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _meant(word: str, known: Any) -> str:
     close = get_close_matches(word, list(known), 1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _circle(layers: Sequence[Mapping[str, Any]], free: set[str]) -> list[str]:

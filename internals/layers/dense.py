@@ -64,9 +64,7 @@ class FullyConnected(Layer):
             x.accumulate(ops.reshape(ops.matmul(g, self.weight.value.T), shape=tuple(x.value.shape)))
 
     def _rows(self, x: Argument) -> Array:
-        return (
-            x.value if x.value.ndim == 2 else ops.reshape(x.value, shape=(x.value.shape[0], self.weight.value.shape[0]))
-        )
+        return ops.reshape(x.value, shape=(x.value.shape[0], self.weight.value.shape[0]))
 
 
 @layer("activation")

@@ -20,6 +20,7 @@ PAGES = [
     "book/ops",
     "book/bibliography",
     "chapters/02_tensors",
+    "chapters/03_layers",
     "chapters/08_derivatives",
     "chapters/09_tape",
     "chapters/10_rules",

@@ -28,7 +28,7 @@ def edited(old: str, new: str) -> str:
 
 
 BAD = [
-    ("unknown type", edited('"fc"', '"fx"'), 6, "'out' has the unknown type 'fx'; did you mean 'fc'?"),
+    ("unknown type", edited('"fc"', '"fx"'), 6, "'out' has the unknown type 'fx' (did you mean 'fc'?)"),
     ("missing bottom", edited('bottom: "x"', 'bottom: "xs"'), 7, "'out' reads 'xs', which is not there"),
     ("duplicate name", edited('"loss"', '"out"'), 10, "'out' is there twice, first at line 4"),
     ("circle", edited('bottom: "x"', 'bottom: "loss"'), 4, "in a circle: out -> loss -> out"),
@@ -40,7 +40,7 @@ BAD = [
         "3 classes in the first bottom, but labels are ids below 2",
     ),
     ("labels of numbers", edited("ids: 2", "shape: 2"), 10, "must be ids, one for each example"),
-    ("unknown setting", edited("size: 2", "sise: 2"), 8, "no setting 'sise'; did you mean 'size'?"),
+    ("unknown setting", edited("size: 2", "sise: 2"), 8, "no setting 'sise' (did you mean 'size'?)"),
     ("missing setting", edited("size: 2", ""), 4, "needs the setting 'size'"),
     ("setting of another kind", edited("size: 2", 'size: "two"'), 4, "size must be a positive integer, got 'two'"),
     ("size 0", edited("size: 2", "size: 0"), 4, "size must be a positive integer, got 0"),
