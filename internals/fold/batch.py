@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from internals.autodiff import tree
 from internals.autodiff.lifted import Lifted
-from internals.fold.deferred import Deferred, Note, Notes, leaf
+from internals.fold.deferred import Deferred, Note, Notes, leaf, opened
 from internals.fold.execute import run_batch
 from internals.fold.gather import UNSTACK, gathered
 from internals.fold.places import assign_places, place_of_results, take_up_leaves
@@ -81,11 +80,11 @@ class Batch(Notes):
         self.scheduling = 0.0
 
     def __enter__(self) -> Batch:
-        _open.stack.append(self)
+        opened.stack.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        _open.stack.remove(self)
+        opened.stack.remove(self)
         if kind is None:
             self.run()
 
@@ -150,14 +149,6 @@ class Batch(Notes):
         return f"<batch: {len(self.pending)} calls noted, {ran} run in {len(self.launches)} launches>"
 
 
-class _Open(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Batch] = []
-
-
-_open = _Open()
-
-
 def _needed(values: Sequence[Deferred]) -> list[Note]:
     """The calls that have yet to run for the given values, in the order in which they were noted."""
     waiting = [value.note for value in values]
@@ -185,9 +176,9 @@ def defer(value: Any) -> Deferred:
     TypeError
         It is something else.
     """
-    if not _open.stack:
+    if not opened.stack:
         raise ValueError("defer: no batch is open here; write `with fold.Batch():` around it, or use fold.each.")
-    return _open.stack[-1].defer(value)
+    return opened.stack[-1].defer(value)
 
 
 def _checked(name: str, values: Any) -> list[Deferred]:
@@ -205,7 +196,7 @@ def _checked(name: str, values: Any) -> list[Deferred]:
 
 def _run_all(values: Sequence[Deferred]) -> None:
     """Run what is needed, batch by batch object."""
-    waiting: dict[Batch, list[Deferred]] = {}
+    waiting: dict[Notes, list[Deferred]] = {}
     for value in values:
         if not value.ready:
             waiting.setdefault(value.note.batch, []).append(value)
@@ -309,7 +300,7 @@ def each(
     batch = Batch(schedule) if batch is None else batch
     before = len(batch.pending)
     results: list[Any] = []
-    _open.stack.append(batch)
+    opened.stack.append(batch)
     try:
         for i, example in enumerate(examples):
             batch.example = i
@@ -323,7 +314,7 @@ def each(
             results.append(result)
         tensors = run(tree.leaves(results))
     finally:
-        _open.stack.remove(batch)
+        opened.stack.remove(batch)
         batch.example = None
         del batch.pending[before:]  # what no result needed
     return list(tree.rebuilt(results, tensors))

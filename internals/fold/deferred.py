@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType
@@ -71,7 +72,8 @@ class Signature:
     __slots__ = ("attrs", "kinds", "number", "op", "recording", "spec")
 
     def __init__(self, op: Any, attrs: dict[str, Any], recording: bool, kinds: list[Kind], spec: Any, number: int):
-        self.op, self.attrs, self.recording, self.kinds = op, attrs, recording, kinds
+        self.op: Any = op
+        self.attrs, self.recording, self.kinds = attrs, recording, kinds
         self.spec, self.number = spec, number
 
     def __repr__(self) -> str:
@@ -107,6 +109,15 @@ class Notes:
         raise NotImplementedError
 
 
+class _Opened(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+
+opened = _Opened()
+"""The batches that are open in this thread, the innermost last."""
+
+
 class Note:
     """A call that was noted, or a value that something starts from.
 
@@ -139,11 +150,15 @@ class Note:
         "signature",
     )
 
-    batch: Notes
-    signature: Signature | None
-    inputs: tuple[Any, ...]
-    blocks: tuple[Block, ...] | None
-    code: CodeType | None
+    def __init__(
+        self, batch: Notes, signature: Signature | None, inputs: tuple[Any, ...], example: int | None, order: int
+    ) -> None:
+        self.batch, self.signature, self.inputs = batch, signature, inputs
+        self.example, self.order = example, order
+        self.blocks: tuple[Block, ...] | None = None
+        self.row = self.at = 0
+        self.place = self.instruction = -1
+        self.code: CodeType | None = None
 
     @property
     def where(self) -> str:
@@ -209,7 +224,7 @@ class Deferred(Operators):
 
     def detach(self) -> Deferred:
         """The same value; no gradient goes through."""
-        return run_deferred(DETACH, (self,), {})  # type: ignore[no-any-return]  # a row of one result
+        return run_deferred(DETACH, (self,), {})
 
     def numpy(self) -> Any:
         return self.value.numpy()
@@ -269,9 +284,7 @@ class Deferred(Operators):
 
 def leaf(batch: Notes, value: Any) -> Deferred:
     """A value that is there, as one that calls can be noted on."""
-    note = Note()
-    note.batch, note.signature, note.inputs, note.example = batch, None, (value,), batch.example
-    note.order, note.blocks, note.row, note.place, note.code = -1, None, 0, -1, None
+    note = Note(batch, None, (value,), batch.example, -1)
     return Deferred(note, 0, kind_of(tuple(value.shape), value.dtype, value.device))
 
 
@@ -302,16 +315,18 @@ def run_deferred(op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
         kind = type(value)
         if kind is Deferred:
             key.append(value.kind)
-            if batch is None:
-                batch = value.note.batch
-            elif value.note.batch is not batch:
-                batch = _of_two(op, batch, value)
+            note = value.note
+            if note.blocks is None and note.signature is not None and note.batch is not batch:
+                if batch is not None:
+                    raise _two_batches(op)
+                batch = note.batch
         elif kind is float or kind is int or kind is bool:
             key.append((kind, value) if value else (kind, repr(value)))
         else:
             plain = False
             key.append(None)
-    assert batch is not None
+    if batch is None:  # all inputs are there
+        batch = opened.stack[-1] if opened.stack else next(v.note.batch for v in inputs if type(v) is Deferred)
     if not plain:
         inputs = _received(op, inputs, key, batch)
     for name in attrs and op.attrs:
@@ -320,9 +335,7 @@ def run_deferred(op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     if signature is None:
         signature = _signed(op, inputs, attrs, batch)
         batch.signatures[tuple(key)] = signature
-    note = Note()
-    note.batch, note.signature, note.inputs, note.example = batch, signature, inputs, batch.example
-    note.order, note.blocks, note.place = batch.count, None, -1
+    note = Note(batch, signature, inputs, batch.example, batch.count)
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
         frame = frame.f_back
@@ -334,13 +347,8 @@ def run_deferred(op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     return op.bundle([Deferred(note, i, kind) for i, kind in enumerate(signature.kinds)])
 
 
-def _of_two(op: Any, batch: Notes, value: Deferred) -> Notes:
-    """The batch a call belongs to whose inputs come from two: where nothing waits, a value is as good as a Tensor."""
-    if value.ready:
-        return batch
-    if not batch.pending:
-        return value.note.batch
-    raise ValueError(
+def _two_batches(op: Any) -> ValueError:
+    return ValueError(
         f"{op.name}: its inputs are deferred in two batches. Run one of them first: fold.run([x]), or leave its "
         "`with Batch():`."
     )

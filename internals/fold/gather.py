@@ -54,6 +54,10 @@ def _pick_infer(x: Spec, *, index: Any) -> Spec:
     return Spec((len(index), *x.shape[1:]), x.dtype)
 
 
+def _unpick(g: Any, out: Any, x: Any, index: Any) -> Any:
+    return PLACE(g, index=index, size=x.shape[0])
+
+
 def _place(xp: Any, x: Any, index: Any, size: int) -> Any:
     out = xp.zeros((size, *x.shape[1:]), x.dtype)
     out[device_of(x).from_host(index)] = x
@@ -67,7 +71,7 @@ def _place_infer(x: Spec, *, index: Any, size: int) -> Spec:
 PICK = Op(
     "pick_rows",
     lambda xp, x, index: x[device_of(x).from_host(index)],
-    vjp=lambda g, out, x, index: PLACE(g, index=index, size=x.shape[0]),
+    vjp=_unpick,
     jvp="linear",
     infer=_pick_infer,
     doc="Rows of x, none of them twice: on the way back each cotangent has a place of its own.",

@@ -23,10 +23,7 @@ class _Body(Notes):
 
     def stand_in(self, value: Deferred) -> Deferred:
         """A value of the same kind that is never known."""
-        note = Note()
-        note.batch, note.inputs, note.example, note.order = self, (), None, -1
-        note.blocks, note.place, note.code = None, -1, None
-        note.signature = Signature(self, {}, True, [value.kind], None, -1)
+        note = Note(self, Signature(self, {}, True, [value.kind], None, -1), (), None, -1)
         return Deferred(note, 0, value.kind)
 
     def run(self, values: Sequence[Deferred] | None = None) -> None:

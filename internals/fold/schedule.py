@@ -111,7 +111,7 @@ def scheduler(schedule: Any) -> Scheduler:
             f"fold: a schedule is {' or '.join(map(repr, SCHEDULES))}, or a function of inputs and signatures, got "
             f"{type(schedule).__name__}."
         )
-    return schedule  # type: ignore[no-any-return]  # callable is all that can be seen from outside
+    return schedule
 
 
 def check_schedule(
