@@ -145,9 +145,7 @@ class Context(Projection):
 
 def with_zeros(rows: Array) -> Array:
     """`rows`, and one row of zeros behind them: what is looked up where there is nothing."""
-    return ops.concat(
-        [rows, ops.zeros_like(ops.broadcast_to(ops.sum(rows, axis=0), shape=(1, *rows.shape[1:])))], axis=0
-    )
+    return ops.pad(rows, width=((0, 1), *[(0, 0)] * (rows.ndim - 1)))
 
 
 def neighbours(x: Argument, offset: int) -> Array:
