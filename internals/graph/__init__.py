@@ -9,6 +9,7 @@ from internals.graph.graphdef import from_json, to_json
 from internals.graph.graphtext import from_text, to_text
 from internals.graph.node import GraphError, Node
 from internals.graph.optimize import apply_gradients, minimize
+from internals.graph.pieces import swap
 from internals.graph.plan import Plan, needed
 from internals.graph.session import Session
 from internals.graph.specialise import specialise
@@ -44,6 +45,7 @@ __all__ = [
     "read",
     "scan",
     "specialise",
+    "swap",
     "to_json",
     "to_text",
     "while_loop",

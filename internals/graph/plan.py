@@ -7,7 +7,7 @@ have to be copied to another device for it, and after which call a value is dead
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from internals.device import Array, Device, cpu, device, move
 from internals.graph.buffers import candidates, in_place, tiled, write_over
 from internals.graph.graph import CONSTANT, NO_OP, PLACEHOLDER, STATEFUL, VARIABLE
 from internals.graph.node import GraphError, Node
+from internals.graph.pieces import pieces
 from internals.ops.table import Op, for_dtype
 from internals.tensor.results import RESULT
 
@@ -71,6 +72,8 @@ class Step:
 
 def needed(fetches: Iterable[Node], fed: Iterable[Node] = ()) -> list[Node]:
     """What must run for the fetches, in an order in which it can; past a fed node nothing is needed."""
+    if pieces.needed is not None or pieces.run_order is not None:
+        return _by_pieces(list(fetches), list(fed))
     given = set(fed)
     seen: set[Node] = set()
     stack = list(fetches)
@@ -81,6 +84,31 @@ def needed(fetches: Iterable[Node], fed: Iterable[Node] = ()) -> list[Node]:
             if node not in given:
                 stack += [value for value in (*node.inputs, *node.controls) if isinstance(value, Node)]
     return sorted(seen, key=lambda node: node.order)
+
+
+def _by_pieces(fetches: list[Node], fed: list[Node]) -> list[Node]:
+    """What must run, found and put in order by pieces that know nodes by their names."""
+    whole = {node.name: node for node in (fetches[0].graph.nodes if fetches else ())}
+    inputs = {
+        name: [one.name for one in (*node.inputs, *node.controls) if isinstance(one, Node)]
+        for name, node in whole.items()
+    }
+    found = list((pieces.needed or _names_needed)([node.name for node in fetches], inputs, {one.name for one in fed}))
+    inputs.update({one.name: [] for one in fed})  # what a fed node is made from does not matter
+    if pieces.run_order is None:
+        return sorted([whole[name] for name in found], key=lambda node: node.order)
+    return [whole[name] for name in pieces.run_order(found, {name: inputs[name] for name in found})]
+
+
+def _names_needed(fetches: Sequence[str], inputs: Mapping[str, Sequence[str]], fed: Collection[str]) -> set[str]:
+    seen: set[str] = set()
+    stack = list(fetches)
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack += [] if name in fed else inputs[name]
+    return seen
 
 
 def placement(nodes: Iterable[Node], default: Device) -> dict[Node, Device]:
@@ -287,8 +315,7 @@ class Plan:
 
         return there, node.attrs
 
-    def _let_die(self, kept: set[int]) -> None:
-        """Note after which step each slot's value is dead."""
+    def _dead(self, kept: set[int]) -> list[list[int]]:
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
             for slot in (step.result, *step.inputs):
@@ -297,6 +324,22 @@ class Plan:
         for slot, number in last.items():
             if slot not in kept:
                 dead[number].append(slot)
+        return dead
+
+    def _dead_by_piece(self, kept: set[int]) -> list[list[int]]:
+        """The same, by a piece that knows slots by names; what the run starts with comes first in its order."""
+        made = {step.result for step in self.steps}
+        given = list(dict.fromkeys(slot for step in self.steps for slot in step.inputs if slot not in made))
+        inputs = {str(step.result): [str(slot) for slot in step.inputs] for step in self.steps}
+        order = [*map(str, given), *inputs]
+        inputs.update({str(slot): [] for slot in given})
+        assert pieces.free_after is not None
+        found = pieces.free_after(order, inputs, {str(slot) for slot in kept})
+        return [[int(name) for name in names] for names in list(found)[len(given) :]]
+
+    def _let_die(self, kept: set[int]) -> None:
+        """Note after which step each slot's value is dead."""
+        dead = (self._dead if pieces.free_after is None else self._dead_by_piece)(kept)
         for step, slots in zip(self.steps, dead, strict=True):
             step.dead = tuple(slots)
             if step.into is not None:

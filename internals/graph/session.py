@@ -21,6 +21,7 @@ from internals.graph.executor import Executor, Timeline
 from internals.graph.graph import NO_OP, PLACEHOLDER, Graph
 from internals.graph.node import GraphError, Node, spec_text
 from internals.graph.passes import PASSES, rewrite
+from internals.graph.pieces import pieces
 from internals.graph.plan import Plan, needed
 from internals.graph.specialise import specialise
 from internals.graph.state import State
@@ -291,6 +292,8 @@ class Session:
         if node.graph is not self.graph:
             raise GraphError(f"session: {node.name} (made at {node.where}) is fed, but is a node of another graph.")
         array = value.data if isinstance(value, Tensor) else value
+        if pieces.check_feed is not None:
+            return pieces.check_feed(node.name, node.shape, node.dtype.name, np.asarray(array))
         array = array if is_array(array) else np.asarray(array)
         if array.dtype != node.dtype:
             if is_array(value) or isinstance(value, Tensor) or not np.can_cast(array.dtype, node.dtype, "same_kind"):
