@@ -6,6 +6,7 @@ from internals.observe.matrix import draw_matrices
 from internals.observe.memory import draw_pool
 from internals.observe.paths import draw_paths
 from internals.observe.picture import Picture
+from internals.observe.run import draw_run
 from internals.observe.storage import draw_storage
 from internals.observe.tape import draw_tape, nodes_of
 from internals.observe.timeline import draw_timeline
@@ -16,6 +17,7 @@ __all__ = [
     "draw_matrices",
     "draw_paths",
     "draw_pool",
+    "draw_run",
     "draw_storage",
     "draw_tape",
     "draw_timeline",
