@@ -210,9 +210,10 @@ class ModelCheckpoint(_Watch):
             return
         try:
             path = self.path.format(epoch=epoch + 1, **(logs or {}))
-        except KeyError as error:
+        except (KeyError, IndexError, ValueError) as error:
             raise ValueError(
-                f"ModelCheckpoint: {self.path!r} names {error}; the logs have {', '.join(logs or {})}."
+                f"ModelCheckpoint: the path {self.path!r} can't be filled in ({error}); it may name epoch, "
+                f"{', '.join(logs or {})}."
             ) from None
         (self.model.save_weights if self.weights_only else self.model.save)(path)
 

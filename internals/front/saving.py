@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -88,24 +89,44 @@ def load(
     name = os.fspath(path)
     if metadata.get("format") != FORMAT:
         raise ValueError(f"load: {name} holds weights, but no model; build the model and call load_weights.")
-    if int(metadata["version"]) > VERSION:
-        raise ValueError(f"load: {name} is of version {metadata['version']}; this is for versions up to {VERSION}.")
-    model = from_config(json.loads(metadata["architecture"]), dict(layers or {}))
-    assert isinstance(model, Model)
-    model.load_state_dict({key[6:]: value for key, value in arrays.items() if key.startswith("model/")})
-    training = json.loads(metadata["training"])
+    version = metadata.get("version", "")
+    if version.isdecimal() and int(version) > VERSION:
+        raise ValueError(f"load: {name} is of version {version}; this is for versions up to {VERSION}.")
+    with _as_written(name):
+        model = from_config(json.loads(metadata["architecture"]), dict(layers or {}))
+        training = json.loads(metadata["training"])
+        model.load_state_dict({key[6:]: value for key, value in arrays.items() if key.startswith("model/")})
+        _load_place(model, training)
+    if compile is not None:
+        model.compile(**compile)
+        with _as_written(name):
+            _load_optimizer(model, training, arrays)
+    return model
+
+
+@contextmanager
+def _as_written(name: str) -> Iterator[None]:
+    """Tell of a description that `save` did not write, or that was changed since."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        if str(error).startswith("load: "):
+            raise
+        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"load: {name}: what is in the file does not fit together ({what}). Was it changed, or written by another "
+            "program? Save the model again, or read the arrays alone with load_arrays."
+        ) from None
+
+
+def _load_place(model: Any, training: dict[str, Any]) -> None:
+    """How far training was, and the state of the random numbers."""
     model.epochs_done = training["epochs_done"]
     if training["shuffle_seed"] is not None:
         model.shuffle_seed = training["shuffle_seed"]
     parts = dict(model.named_modules())
     for part, state in training["random"].items():
-        layer = parts[part]
-        assert isinstance(layer, Layer)
-        layer.random().bit_generator.state = state
-    if compile is not None:
-        model.compile(**compile)
-        _load_optimizer(model, training, arrays)
-    return model
+        parts[part].random().bit_generator.state = state
 
 
 def _load_optimizer(model: Model, training: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:

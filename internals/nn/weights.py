@@ -61,7 +61,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], di
     FileNotFoundError
     """
     safetensors = _safetensors()
-    data = Path(path).read_bytes()
+    data = _checked_path("load", path).read_bytes()
     try:
         found = safetensors.deserialize(data)
         arrays = {
@@ -104,7 +104,9 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     OSError
         The folder is missing or read-only, or the disk full; what was at `path` is unchanged.
     """
-    target = Path(path).resolve() if os.path.islink(path) else Path(path)  # a link stays one
+    target = _checked_path("save", path)
+    if target.is_symlink():  # which stays one
+        target = target.resolve()
     temporary = None
     try:
         _remove_left_behind(target)
@@ -129,6 +131,12 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _checked_path(name: str, path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise TypeError(f"{name}: expected the path of a file, got {path!r}.")
+    return Path(path)
 
 
 _SUFFIX = ".part"

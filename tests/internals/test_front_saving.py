@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from internals.front import (
     Sequential,
     load,
 )
+from internals.nn.weights import load_arrays, save_arrays
 
 
 def resumable(model: Any, epochs: int, initial_epoch: int = 0) -> Any:
@@ -166,3 +168,52 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "m", compile={"optimizer": "sgd", "loss": "mse"})
     with pytest.raises(ValueError, match="/m is of another model"):
         small(shape=(6,)).load_weights(tmp_path / "m")
+
+
+def changed(value: Any, rng: np.random.Generator) -> Any:
+    """JSON with one thing in it left out, replaced or renamed."""
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        key = str(rng.choice(list(value)))
+        rest = {name: one for name, one in value.items() if name != key}
+        which = rng.integers(4)
+        if which == 0:
+            return rest
+        return rest | ({f"{key}x": value[key]} if which == 1 else {key: changed(value[key], rng)})
+    if isinstance(value, list) and value:
+        i = int(rng.integers(len(value)))
+        return [*value[:i], changed(value[i], rng), *value[i + 1 :]]
+    return [None, "x", -1, [], {}, 1.5][rng.integers(6)]
+
+
+@pytest.mark.parametrize("part", ["architecture", "training"])
+def test_a_changed_description_is_told_in_one_line(tmp_path: Path, part: str) -> None:
+    """Whatever is changed in the header's JSON: the model comes back, or the error names the file."""
+    rng, path = np.random.default_rng(0), tmp_path / "model.safetensors"
+    model = compiled(small(dropout=0.4), "adam")
+    resumable(model, 1)
+    model.save(path)
+    arrays, header = load_arrays(path)
+    refused = 0
+    for _ in range(50):
+        save_arrays(path, arrays, **header | {part: json.dumps(changed(json.loads(header[part]), rng))})
+        try:
+            load(path, compile={"optimizer": "adam", "loss": "sparse_categorical_crossentropy"})
+        except ValueError as error:
+            refused += 1
+            assert str(error).startswith("load: "), error  # noqa: PT017
+            assert "\n" not in str(error)  # noqa: PT017
+    assert refused > 10
+
+
+def test_a_file_cut_off_or_overwritten_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    compiled(small()).save(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(60):
+        path.write_bytes(whole[: rng.integers(len(whole))])
+        with pytest.raises(ValueError, match=r"^load: .*model\.safetensors is no safetensors file, or only a part"):
+            load(path)
+    for text in (b"", b"{}", b"\x02\0\0\0\0\0\0\0{}", rng.bytes(100)):
+        path.write_bytes(text)
+        with pytest.raises(ValueError, match=r"^load: .*model\.safetensors"):
+            load(path)
