@@ -370,6 +370,8 @@ class SimModule:
 
     def _store(self, result: np.ndarray) -> SimArray:
         """What NumPy computed, moved into the memory of the device, in the same layout."""
+        if result.dtype.hasobject:
+            raise DeviceError(f"{self._device.name}: objects can't lie in device memory; only numbers can.")
         owner = _owner(result)
         if not owner.flags.owndata:
             owner = result = np.array(result, order="K")

@@ -9,7 +9,7 @@ import numpy as np
 
 from internals.ops.linalg import matmul
 from internals.ops.shape import broadcast_to, reshape, transpose
-from internals.ops.spec import Spec, normalise_axes
+from internals.ops.spec import Spec, as_arrays, normalise_axes, shape_of
 from internals.ops.table import row
 
 
@@ -58,7 +58,7 @@ def _einsum_infer(*tensors: Spec, equation: str) -> Spec:
 
 
 def _einsum(xp: Any, *tensors: Any, equation: str) -> Any:
-    result = xp.einsum(equation, *tensors, optimize=True)
+    result = xp.einsum(equation, *as_arrays(xp, tensors), optimize=True)
     return result.copy() if len(tensors) == 1 else result  # of one operand it may be a view
 
 
@@ -120,18 +120,20 @@ Axes = int | Sequence[int | Sequence[int]]
 
 def _summed(x: Any, y: Any, axes: Axes) -> tuple[list[int], list[int], list[int], list[int]]:
     """The axes of x and of y that are summed over, pair by pair, and those that remain."""
+    of_x, of_y = shape_of(x), shape_of(y)
+    n, m = len(of_x), len(of_y)
     if isinstance(axes, int | np.integer):
-        if not 0 <= axes <= min(x.ndim, y.ndim):
-            raise ValueError(f"tensordot: can't sum over {axes} axes of shapes {tuple(x.shape)} and {tuple(y.shape)}.")
-        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+        if not 0 <= axes <= min(n, m):
+            raise ValueError(f"tensordot: can't sum over {axes} axes of shapes {of_x} and {of_y}.")
+        left, right = list(range(n - axes, n)), list(range(axes))
     elif isinstance(axes, tuple | list) and len(axes) == 2:
-        left = list(normalise_axes("tensordot", axes[0], x.ndim))
-        right = list(normalise_axes("tensordot", axes[1], y.ndim))
+        left = list(normalise_axes("tensordot", axes[0], n))
+        right = list(normalise_axes("tensordot", axes[1], m))
     else:
         raise TypeError(f"tensordot: axes must be a number of axes or a pair (of x, of y), got {axes!r}.")
-    if [x.shape[i] for i in left] != [y.shape[i] for i in right]:
-        raise ValueError(f"tensordot: axes {left} of shape {tuple(x.shape)} and {right} of {tuple(y.shape)} differ.")
-    return left, right, [i for i in range(x.ndim) if i not in left], [i for i in range(y.ndim) if i not in right]
+    if [of_x[i] for i in left] != [of_y[i] for i in right]:
+        raise ValueError(f"tensordot: axes {left} of shape {of_x} and {right} of {of_y} differ.")
+    return left, right, [i for i in range(n) if i not in left], [i for i in range(m) if i not in right]
 
 
 def _tensordot_infer(x: Spec, y: Spec, *, axes: Axes = 2) -> Spec:
@@ -141,7 +143,7 @@ def _tensordot_infer(x: Spec, y: Spec, *, axes: Axes = 2) -> Spec:
 
 def _tensordot(xp: Any, x: Any, y: Any, axes: Axes) -> Any:
     left, right, _, _ = _summed(x, y, axes)
-    return xp.tensordot(x, y, axes=(left, right))
+    return xp.tensordot(*as_arrays(xp, (x, y)), axes=(left, right))
 
 
 def _ordered(piece: Any, axes: list[int]) -> Any:

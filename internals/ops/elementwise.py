@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.spec import Spec, as_dtype, broadcast_shapes, is_floating, promote
+from internals.ops.spec import Spec, as_arrays, as_dtype, broadcast_shapes, is_floating, promote
 from internals.ops.table import Op, row
 
 
@@ -364,6 +364,8 @@ def masked(xp: Any, c: Any, x: Any) -> Any:
 
 def _where(xp: Any, c: Any, x: Any, y: Any) -> Any:
     c = c if hasattr(c, "dtype") else xp.asarray(c)
+    if not hasattr(x, "dtype") and not hasattr(y, "dtype"):
+        x, y = as_arrays(xp, (x, y))
     if type(y) is int and y == 0:
         return masked(xp, c, x)
     if type(x) is int and x == 0 and type(y) is np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.spec import Spec, broadcast_shapes, normalise_axes, normalise_axis
+from internals.ops.spec import Spec, as_arrays, broadcast_shapes, normalise_axes, normalise_axis
 from internals.ops.table import row
 
 
@@ -182,7 +182,7 @@ def _concat_vjp(g: Any, out: Any, *tensors: Any, axis: int) -> tuple[Any, ...]:
 
 concat = row(
     "concat",
-    lambda xp, *tensors, axis: xp.concatenate(tensors, axis=axis),
+    lambda xp, *tensors, axis: xp.concatenate(as_arrays(xp, tensors), axis=axis),
     vjp=_concat_vjp,
     jvp="linear",
     infer=_concat_infer,
@@ -211,7 +211,7 @@ def _stack_vjp(g: Any, out: Any, *tensors: Any, axis: int) -> tuple[Any, ...]:
 
 stack = row(
     "stack",
-    lambda xp, *tensors, axis: xp.stack(tensors, axis=axis),
+    lambda xp, *tensors, axis: xp.stack(as_arrays(xp, tensors), axis=axis),
     vjp=_stack_vjp,
     jvp="linear",
     infer=_stack_infer,

@@ -74,6 +74,17 @@ def promote(values: Sequence[Any]) -> np.dtype:
     return np.result_type(*widest)
 
 
+def as_arrays(xp: Any, values: Sequence[Any]) -> Sequence[Any]:
+    """The values, with Python numbers as 0-d arrays of the dtype that all are brought to.
+
+    NumPy's ufuncs let a number yield to an array; functions such as stack and einsum make float64 of it first.
+    """
+    if all(hasattr(value, "dtype") for value in values):
+        return values
+    dtype = promote(values)
+    return [value if hasattr(value, "dtype") else xp.asarray(value, dtype=dtype) for value in values]
+
+
 def kind_rank(dtype: np.dtype) -> int:
     return 0 if dtype.kind == "b" else 1 if dtype.kind in "iu" else 2
 

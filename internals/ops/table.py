@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from internals.device import Array, SimArray, device_of
+from internals.ops.errors import attributed, checked_number, explain
 from internals.ops.spec import DEFAULT_FLOAT, Spec, dtype_of, is_half, kind_rank, promote, shape_of
 
 Rule = Callable[..., Any]
@@ -244,7 +245,12 @@ class Op:
             Spec(shape_of(value), dtype or dtype_of(value))
             for value, dtype in zip(inputs, self.input_dtypes(inputs), strict=True)
         ]
-        return self.infer(*specs, **attrs)
+        try:
+            return self.infer(*specs, **attrs)
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            if str(error).startswith(f"{self.name}:"):
+                raise
+            raise attributed(self, attrs, error) from None
 
     def signature(self) -> str:
         """The call as a reader types it."""
@@ -296,14 +302,20 @@ def run_on_arrays(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Arr
         if kind is np.ndarray or isinstance(value, np.generic):
             if value.dtype.itemsize == 2:
                 op = for_dtype(op, value.dtype)
-            return op.on_numpy(*inputs, **attrs)
+            try:
+                return op.on_numpy(*inputs, **attrs)
+            except Exception as error:
+                explain(op, inputs, attrs, error)
+                raise
         if not isinstance(value, bool | int | float):
             place = device_of(value, op.name)
             op = for_dtype(op, value.dtype)
             with place.scope():
                 return op.kernel(place.xp, *inputs, **attrs)
     # Python numbers alone: a Python number again, which takes the dtype of whatever it meets next.
-    return op.on_numpy(*inputs, **attrs).item()
+    out = run_on_arrays(op, tuple([checked_number(op.name, value) for value in inputs]), attrs)
+    parts = [one.item() if one.ndim == 0 else one for one in (out if op.results else [out])]
+    return op.bundle(parts) if op.results else parts[0]
 
 
 def for_dtype(op: Op, dtype: np.dtype) -> Op:

@@ -12,6 +12,7 @@ import numpy as np
 
 from internals import ops
 from internals.device import Array, DeviceError, SimArray, check_one_device, move
+from internals.ops.errors import check_numeric, checked_number, explain
 from internals.ops.operators import Operators
 from internals.ops.rules import promoted
 from internals.ops.spec import Spec
@@ -53,10 +54,13 @@ def run_eagerly(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Tenso
         op.infer_from(inputs, attrs)
     try:
         data = op.on_numpy(*arrays, **attrs) if short else _on_any_device(op, arrays, attrs)
-    except DeviceError:
-        raise
+    except DeviceError as error:
+        if str(error).startswith(f"{op.name}:"):
+            raise
+        explain(op, inputs, attrs, error)
+        raise DeviceError(f"{op.name}: {error}") from None
     except Exception as error:
-        _explain(op, inputs, attrs, error)
+        explain(op, inputs, attrs, error)
         raise
     if op.results:
         return _several(op, inputs, attrs, data, arrays[0])
@@ -99,15 +103,6 @@ def _prepared(op: Op, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[An
     return inputs, [value.data if type(value) is Tensor else value for value in inputs]
 
 
-def _explain(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], error: Exception) -> None:
-    """Raise an error in terms of the op, if its shapes or dtypes are to blame for the kernel's."""
-    op.infer_from(inputs, attrs)
-    if isinstance(error, ValueError | TypeError | IndexError | OverflowError) and not str(error).startswith(op.name):
-        # Some of NumPy's own kinds of TypeError are made from other things than a message.
-        kind = TypeError if isinstance(error, TypeError) else type(error)
-        raise kind(f"{op.name}: {error}") from None
-
-
 def binary(op: Op, x: Any, y: Any) -> Tensor:
     """`run_eagerly` for two inputs and no attributes, with a short way for floating cpu tensors and numbers."""
     left = right = None
@@ -128,7 +123,7 @@ def binary(op: Op, x: Any, y: Any) -> Tensor:
     try:
         data = op.on_numpy(a, b)
     except (ValueError, OverflowError) as error:
-        _explain(op, (x, y), {}, error)
+        explain(op, (x, y), {}, error)
         raise
     out = _new(Tensor)
     out.data = data if type(data) is np.ndarray else np.asarray(data)
@@ -214,11 +209,16 @@ def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
     NumPy arrays become tensors of the cpu. NumPy's scalars count as numbers, as in PyTorch: 1 / np.sqrt(d) is a
     float64, and would widen whatever it scales.
     """
-    if type(value) is Tensor or type(value) in (int, float, bool):
+    if type(value) is Tensor or type(value) in (float, bool):
+        return value
+    if type(value) is int:
+        if not -(2**63) <= value < 2**63:
+            checked_number(name, value)
         return value
     if isinstance(value, np.bool_ | np.integer | np.floating):
         return value.item()
     if is_array(value):
+        check_numeric(name, value)
         return wrap(value) if value.dtype.isnative else Tensor(value)
     if isinstance(value, bool | int | float | Operators):
         return value  # a number, or a value of another style, which will run the op

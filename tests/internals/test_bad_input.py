@@ -281,6 +281,19 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     ("group_norm", lambda: ops.group_norm(of(2, 3, 4), 2), ValueError, r"\(2, 3, 4\).* 2 equal groups"),
     ("pow", lambda: ops.pow(ids(2), ids(-1)), ValueError, "negative integer powers"),
     ("mul", lambda: of(2) * 10**400, OverflowError, "mul: .*too large"),
+    ("neg", lambda: ops.neg(10**400), OverflowError, "1329 bits"),
+    ("stack", lambda: ops.stack([of(), 10**400]), OverflowError, "1329 bits"),
+    ("stack", lambda: ops.stack([of().to("sim:0"), 10**400]), OverflowError, "1329 bits"),
+    ("add", lambda: of(2) + np.array([1j, 2]), TypeError, "complex128"),
+    ("add", lambda: of(2) + np.array(["a", "b"]), TypeError, "<U1"),
+    ("exp", lambda: ops.exp(np.array(["a"])), TypeError, "<U1"),
+    ("maximum", lambda: ops.maximum(of(1), np.datetime64("2020-01-01")), TypeError, "datetime64"),
+    ("broadcast_to", lambda: ops.broadcast_to(of(2), 1.5), TypeError, r"shape=1.5 .*broadcast_to\(x, shape\)"),
+    ("transpose", lambda: ops.transpose(of(2), 1.5), TypeError, r"axes=1.5 .*transpose\(x, axes=None\)"),
+    ("one_hot", lambda: ops.one_hot(ids(1), "x"), TypeError, r"size='x'.*one_hot\(index, size, dtype="),
+    ("sum", lambda: ops.sum(of(2), keepdims="x"), TypeError, r"keepdims='x'.*sum\(x, axis=None, keepdims=False\)"),
+    ("concat", lambda: ops.concat([of(1).to("sim:0")], axis={}), TypeError, "axis must be an integer, got dict"),
+    ("getitem", lambda: ops.getitem(of(2).to("sim:0"), np.array([0])), DeviceError, "a NumPy array .*sim:0"),
 ]  # fmt: skip
 
 

@@ -359,3 +359,41 @@ def test_booleans_are_no_numbers(name: str, where: str) -> None:
     """As in torch, but for square, which is int64 there."""
     with pytest.raises(TypeError, match=rf"^{name}: .*booleans.*\.to\("):
         TAKE_NUMBERS[name](Tensor([True, False, True, True], device=where))
+
+
+BESIDE_NUMBERS = {
+    "stack": lambda x: ops.stack([x[0], 2, 0.5]),
+    "einsum": lambda x: ops.einsum([x, 2.0], "i,->i"),
+    "tensordot": lambda x: ops.tensordot(x, 3.0, axes=0),
+    "where": lambda x: ops.where(x > 0, x, 2.5),
+    "lerp": lambda x: ops.lerp(x, 2, 0.5),
+    "clamp": lambda x: ops.clamp(x, 0, 0.5),
+}
+
+
+@pytest.mark.parametrize("where", ["cpu", "sim:0"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", BESIDE_NUMBERS)
+def test_a_python_number_yields_to_an_array_in_every_row(name: str, dtype: str, where: str) -> None:
+    """NumPy's stack and einsum make float64 of a number first; its gradient goes to the tensor alone."""
+    x = Tensor([-1.0, 2.0, 0.25], dtype=dtype, device=where, requires_grad=True)
+    y = BESIDE_NUMBERS[name](x)
+    assert y.dtype == x.dtype
+    y.sum().backward()
+    wide = Tensor([-1.0, 2.0, 0.25], dtype="float64", requires_grad=True)
+    want = BESIDE_NUMBERS[name](wide)
+    want.sum().backward()
+    np.testing.assert_allclose(to_host(y).astype(float), to_host(want), rtol=1e-2)
+    np.testing.assert_allclose(to_host(x.grad).astype(float), to_host(wide.grad), rtol=1e-2)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # arccosh of 0.5
+def test_numbers_alone_give_numbers() -> None:
+    """And two branches that are numbers the default dtype."""
+    for name, op in TABLE.items():
+        if op.expr and op.plain and name != "where":
+            result = op(*[0.5] * op.arity)
+            assert type(result) in (float, bool), name
+            np.testing.assert_allclose(result, to_host(op(*[Tensor(0.5, dtype="float64")] * op.arity)))
+    assert ops.where(Tensor([True]), 2, 3.0).dtype == np.float32
+    assert ops.where(Tensor([False], device="sim:0"), 2, 3).dtype == np.int64
