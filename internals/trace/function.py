@@ -519,7 +519,7 @@ def _kind_text(kind: Any) -> str:
     if _is_tensor_kind(kind):
         sizes = ", ".join("?" if size is None else str(size) for size in kind[1])
         return f"{kind[2]}[{sizes}] on {kind[3]}"
-    return repr(kind[-1])
+    return repr(float.fromhex(kind[1]) if kind[0] is float else kind[-1])
 
 
 def _line_of(error: BaseException) -> str:
