@@ -205,6 +205,17 @@ def test_a_changed_description_is_told_in_one_line(tmp_path: Path, part: str) ->
     assert refused > 10
 
 
+def test_a_description_of_a_layer_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = compiled(small())
+    model.save(path)
+    arrays, header = load_arrays(path)
+    layer = json.dumps(model.config()["layers"][-1])
+    save_arrays(path, arrays, **header | {"architecture": layer})
+    with pytest.raises(ValueError, match=r"^load: .*model\.safetensors.* is no model"):
+        load(path)
+
+
 def test_a_file_cut_off_or_overwritten_is_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     compiled(small()).save(path)
