@@ -1,0 +1,51 @@
+"""Run the whole test suite: what can run side by side on all cores first, then what must have the machine to itself.
+
+Run by `make test`, with the environment's Python. Arguments are handed on to pytest, in every part.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORKERS = str(min(os.cpu_count() or 1, 8))
+SIDE_BY_SIDE = ["-n", WORKERS, "--dist", "worksteal"]
+NBVAL = ["--nbval", "--nbval-kernel-name", "python3", "--ignore-glob", "tests/*.ipynb"]
+NO_TESTS = 5
+"""pytest's exit code where a selection leaves nothing."""
+
+PARTS = {
+    "the framework, the labs and the project": [
+        *SIDE_BY_SIDE,
+        *(f"tests/{folder}" for folder in ("internals", "labs", "mutants", "project", "benchmarks")),
+    ],
+    "the solution notebooks": ["-n", WORKERS, "--dist", "loadfile", *NBVAL, "labs/solutions"],
+    # Sandboxes with limits in seconds, servers and browsers.
+    "the grader and the book": ["tests/autograder", "tests/book"],
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run every part; 0 if all passed, and something was run."""
+    environment = dict(os.environ)
+    environment.setdefault("OMP_NUM_THREADS", "1")  # a library's own threads would take the other worker's core
+    codes = []
+    for name, part in PARTS.items():
+        started = time.monotonic()
+        print(f"=== {name}", flush=True)
+        command = [sys.executable, "-m", "pytest", *part, *arguments]
+        code = subprocess.call(command, cwd=ROOT, env=environment if "-n" in part else None)
+        print(f"=== {name}: {time.monotonic() - started:.0f} s, {'passed' if code in (0, NO_TESTS) else 'failed'}")
+        codes.append(code)
+        if code == 2:  # interrupted
+            break
+    wrong = [code for code in codes if code not in (0, NO_TESTS)]
+    return wrong[0] if wrong else 0 if 0 in codes else NO_TESTS
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
