@@ -96,8 +96,6 @@ def load(
         model = from_config(json.loads(metadata["architecture"]), dict(layers or {}))
         if not isinstance(model, Model):
             raise ValueError(f"it describes a {type(model).__name__}, which is no model")
-        if not isinstance(model, Model):
-            raise TypeError(f"a {type(model).__name__} is no model")
         training = json.loads(metadata["training"])
         model.load_state_dict({key[6:]: value for key, value in arrays.items() if key.startswith("model/")})
         _load_place(model, training)
