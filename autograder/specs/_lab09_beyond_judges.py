@@ -154,6 +154,10 @@ def solve(inputs: Inputs, got: Any, want: Any) -> list[str]:
         curved = "Where d'Hd is not positive, stop: return p as it is, or b where that was the first direction."
         if not isinstance(calls, int) or calls >= want["calls"]:
             return [f"{mismatches[0].message} H is not positive definite here. {curved}"]
+    if mismatches and not bent and type(calls) is int and 1 < calls <= limit:
+        for mistake, words in SOLVE_MISTAKES.items():
+            if _same(found, _misled(matrix, b, calls, mistake)):
+                return [words, mismatches[0].message]
     if mismatches and isinstance(calls, int) and calls == want["calls"]:
         steepest = _steepest(matrix, b, calls)
         if calls > 1 and _same(found, steepest):
@@ -162,15 +166,37 @@ def solve(inputs: Inputs, got: Any, want: Any) -> list[str]:
                 "d = r + (r'r / old r'r) d."
             ]
         return [mismatches[0].message]
-    words = _calls(calls, want["calls"], "of product", f"The limit is {limit}, and it ends once |r| <= tolerance |b|.")
-    if words:
-        return words
+    counted = _calls(calls, want["calls"], "of product", f"The limit is {limit}, and it ends once |r| <= tolerance |b|.")
+    if counted:
+        return counted
     if isinstance(calls, int) and calls < want["calls"]:
         return [
             f"It ended after {calls} products; {want['calls']} are needed until |r| <= tolerance |b|, or the limit of "
             f"{limit}."
         ]
     return [mismatches[0].message] if mismatches else ["conjugate_gradient did not give a number of products."]
+
+
+SOLVE_MISTAKES = {
+    "old lost": "beta is 1 throughout: r was changed before beta was computed, and the old r'r with it. Keep it in a "
+    "variable.",
+    "upside down": "beta is the old r'r by the new; it is the new by the old.",
+    "shared": "d = r is one array under two names: r -= ... changes the direction as well. Make d a copy.",
+}
+
+
+def _misled(matrix: np.ndarray, b: np.ndarray, steps: int, mistake: str) -> np.ndarray:
+    """Where conjugate gradients come to in so many steps with a mistake in the directions."""
+    p, r, d = np.zeros_like(b), b, b
+    with np.errstate(all="ignore"):
+        for step in range(steps):
+            moved = matrix @ d
+            alpha = (r @ r) / (d @ moved)
+            p, old, r = p + alpha * d, r @ r, r - alpha * moved
+            new = r @ r
+            beta = {"old lost": 1.0, "upside down": old / new}.get(mistake, new / old)
+            d = r + beta * (r if mistake == "shared" and step == 0 else d)
+    return p
 
 
 def _steepest(matrix: np.ndarray, b: np.ndarray, steps: int) -> np.ndarray:
@@ -192,7 +218,7 @@ def reverse(inputs: Inputs, got: Any, want: Any) -> list[str]:
         wrong.append(_chain_words(inputs, got["gradient"]) or mismatches[0].message)
     if not isinstance(got["kept"], int) or got["kept"] > slots:
         wrong.append(
-            f"{str(got['kept'])[:9]} states were held at once, beside x and the one in use; slots = {slots} allows "
+            f"{_held(got['kept'])} held at once, beside x and the one in use; slots = {slots} allows "
             f"{slots}. A state is held as long as any variable, list or dict refers to it."
         )
     runs = got["runs"]
@@ -204,6 +230,10 @@ def reverse(inputs: Inputs, got: Any, want: Any) -> list[str]:
     if not wrong and runs < want["runs"]:
         wrong.append("forward did not run often enough for the states to have been computed.")
     return wrong
+
+
+def _held(kept: Any) -> str:
+    return "1 state was" if kept == 1 else f"{str(kept)[:9]} states were"
 
 
 def _excess(steps: int, slots: int, runs: Any, last: Any) -> str:
