@@ -251,7 +251,7 @@ def merge_edges(rng: np.random.Generator) -> list[Inputs]:
 def merge_strategy() -> Any:
     def build(rng: np.random.Generator) -> Inputs:
         n = int(rng.integers(1, 4))
-        branches = [random_program(rng, n, int(rng.integers(0, 5)))[1:] for _ in range(2)]
-        return merge_case(rng, n, *branches, sign=float(rng.choice([-1, 1])))
+        then, otherwise = (random_program(rng, n, int(rng.integers(0, 5)))[1:] for _ in range(2))
+        return merge_case(rng, n, then, otherwise, sign=float(rng.choice([-1, 1])))
 
     return drawn(build)

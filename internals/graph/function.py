@@ -37,6 +37,8 @@ class FunctionGraph(Graph):
         The captured Tensors that were written to, by id, and what each holds afterwards.
     effects : list of Node
         What must run though no output needs it.
+    arguments : set of Node
+        The placeholders for what a caller gives, where it is a caller's own.
     """
 
     def __init__(self) -> None:
@@ -45,6 +47,7 @@ class FunctionGraph(Graph):
         self.capture_nodes: list[Node] = []
         self.written: dict[int, tuple[Tensor, Node]] = {}
         self.effects: list[Node] = []
+        self.arguments: set[Node] = set()
         self._recording = is_recording()
         self._constants: dict[Node, Node] = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,114 +17,17 @@ import numpy as np
 from internals.autodiff import tree
 from internals.device import cpu, device_of
 from internals.graph import Function, GraphError, Node
-from internals.graph.function import Draw, FunctionGraph, as_node, is_floating
-from internals.graph.split import split_op
+from internals.graph.function import FunctionGraph, as_node
 from internals.ops.operators import Operators
-from internals.ops.table import Op, is_array
-from internals.tensor import Tensor, is_recording, wrap
+from internals.ops.table import is_array
+from internals.tensor import Tensor, is_recording
 from internals.tensor.node import mode
-from internals.tensor.results import RESULT
-from internals.tensor.storage import storage_of
 from internals.trace.branches import Missing
 from internals.trace.convert import converted
+from internals.trace.kinds import fits, is_tensor, is_tensor_kind, kind_of, kind_text, program_of
 from internals.trace.recording import TraceError, is_tracing, is_watched, recording
-from internals.trace.state import KEPT, PLAIN, State, fingerprint
-
-
-class Trace:
-    """One trace.
-
-    Attributes
-    ----------
-    function : Function
-        Its outputs: what was returned, then what is written into captured Tensors, then what `show` prints.
-    signature : str
-        The arguments it was made for; ``?`` stands for a size that is left open.
-    reason : str
-        Why it was made.
-    """
-
-    def __init__(
-        self, function: Function, answer: Any, places: list[int | None], written: list[Tensor], effects: int
-    ) -> None:
-        self.function, self.answer, self.places, self.written = function, answer, places, written
-        self.signature = self.reason = ""
-        self.answers = len(function.outputs) - len(written) - effects
-        self.is_open = not all(node.is_known for node in function.graph.nodes)
-        self.state: State
-        self.kinds: list[Any] = []
-        self._draws = any(isinstance(value, Draw) for value in function.captures)
-        where = {node: i for i, node in enumerate(function.inputs)}
-        # An output that is an input as it came is that Tensor, with its history and its memory.
-        self._same = [(i, where[node]) for i, node in enumerate(function.outputs[: self.answers]) if node in where]
-        self._leaves = tree.leaves(answer)
-        self._moved = _reached(function)
-        self._recorded = any(node in self._moved for node in function.outputs[: self.answers])
-        self._single = places == [0] and answer is self._leaves[0]
-        self._at: dict[Any, tuple[Function, Any]] = {}
-
-    def run(self, tensors: list[Tensor]) -> Any:
-        """The answer for these inputs, recorded where a gradient may be asked; then captured Tensors are written."""
-        values = [*tensors, *self.function.captures]
-        if self._draws:
-            values = [Tensor(value.value()) if isinstance(value, Draw) else value for value in values]
-        arrays = [value.data if isinstance(value, Tensor) else value for value in values]
-        if (
-            self._recorded
-            and mode.recording
-            and any(isinstance(value, Tensor) and value.node is not None for value in values)
-        ):
-            found = list(self.op(arrays)(self._kept_from_writes(values)))
-            for i, node in enumerate(self.function.outputs[: self.answers]):
-                if node not in self._moved:
-                    found[i] = wrap(found[i].data)
-        else:
-            found = [
-                wrap(one if isinstance(one, np.ndarray) or is_array(one) is False else _array(one))
-                for one in self._function(arrays)[1].run(arrays)
-            ]
-        for output, given in self._same:
-            found[output] = values[given] if isinstance(values[given], Tensor) else wrap(values[given])
-        for target, new in zip(self.written, found[self.answers :], strict=False):
-            target.data[...] = new.data
-            storage_of(target).version += 1
-        if self._single:
-            return found[0]
-        leaves = [one if place is None else found[place] for one, place in zip(self._leaves, self.places, strict=True)]
-        return tree.rebuilt(self.answer, leaves)
-
-    def _kept_from_writes(self, values: list[Any]) -> list[Any]:
-        """The same values, those that are about to be written copied: the backward part may read what they were."""
-        if not self.written:
-            return values
-        targets = {id(target) for target in self.written}
-        kept = list(values)
-        for i, value in enumerate(values):
-            if id(value) in targets:
-                kept[i] = wrap(value.data.copy())
-                kept[i].node = value.node
-        return kept
-
-    def _function(self, arrays: Sequence[Any]) -> tuple[Function, Any]:
-        """The function and its plan, for these sizes and the device of the first."""
-        place = cpu if not arrays or type(arrays[0]) is np.ndarray else device_of(arrays[0])
-        key = (place, tuple([array.shape for array in arrays]) if self.is_open else None)
-        if key not in self._at:
-            shapes = [array.shape for array in arrays]
-            function = self.function.at(shapes) if self.is_open else self.function
-            self._at[key] = function, function.plan(shapes, place)
-        return self._at[key]
-
-    def op(self, arrays: Sequence[Any]) -> Op:
-        """The function as one differentiable operation; made when a gradient is first asked for."""
-        function = self._function(arrays)[0]
-        made: Op | None = getattr(function, "split", None)
-        if made is None:
-            made = function.split = split_op(function, self.answers)  # type: ignore[attr-defined]
-        return made
-
-    def __repr__(self) -> str:
-        return f"<trace of {self.function.name}({self.signature}), made because {self.reason}>"
+from internals.trace.state import KEPT, PLAIN, State
+from internals.trace.trace import Trace
 
 
 class Traced:
@@ -210,8 +113,8 @@ class Traced:
             return self.body(*args, **kwargs)
         if is_watched():  # autocast, anomaly mode: they see every operation
             return self.python(*args, **kwargs)
-        tensors = [value if isinstance(value, Tensor) else Tensor(value) for value in given if _is_tensor(value)]
-        found = tuple(key) if flat else (mode.recording, tree.shape_of_tree((args, kwargs)), *map(_kind, given))
+        tensors = [value if isinstance(value, Tensor) else Tensor(value) for value in given if is_tensor(value)]
+        found = tuple(key) if flat else (mode.recording, tree.shape_of_tree((args, kwargs)), *map(kind_of, given))
         return self.trace_for(args, kwargs, given, found).run(tensors)
 
     def trace_for(
@@ -219,15 +122,15 @@ class Traced:
     ) -> Trace:
         """The trace that a call with these arguments uses; made if there is none."""
         given = tree.leaves((args, kwargs)) if given is None else given
-        key = (mode.recording, tree.shape_of_tree((args, kwargs)), *map(_kind, given)) if key is None else key
+        key = (mode.recording, tree.shape_of_tree((args, kwargs)), *map(kind_of, given)) if key is None else key
         with self._lock:
             traces = self._kept.setdefault(key, [])
             for trace in traces:
                 if trace.state.holds():
                     return trace
-            kinds = [is_recording(), tree.shape_of_tree((args, kwargs)), *map(_kind, given)]
+            kinds = [is_recording(), tree.shape_of_tree((args, kwargs)), *map(kind_of, given)]
             for trace in reversed(self.traces):
-                if _fits(trace.kinds, kinds) and trace.state.holds():
+                if fits(trace.kinds, kinds) and trace.state.holds():
                     break
             else:
                 trace = self._made(args, kwargs, given, kinds)
@@ -253,7 +156,7 @@ class Traced:
                 f"{self.__name__}: traced {self.most} times, the last time because {self.traces[-1].reason}. "
                 "Something changes at every call: pass it as a Tensor, or raise `most`."
             )
-        reason, sizes = self._reason(kinds), [kind[1] if _is_tensor_kind(kind) else () for kind in kinds[2:]]
+        reason, sizes = self._reason(kinds), [kind[1] if is_tensor_kind(kind) else () for kind in kinds[2:]]
         if self.open_sizes:
             sizes = [(None, *shape[1:]) if shape else shape for shape in sizes]
             made = self._trace(args, kwargs, given, sizes)
@@ -267,11 +170,11 @@ class Traced:
                 made, sizes = (made, sizes) if opened is None else (opened, sizes_open)
         made.reason = reason
         made.kinds = kinds[:2] + [
-            (kind[0], shape, *kind[2:]) if _is_tensor_kind(kind) else kind
+            (kind[0], shape, *kind[2:]) if is_tensor_kind(kind) else kind
             for kind, shape in zip(kinds[2:], sizes, strict=True)
         ]
         made.signature = ", ".join(
-            _kind_text(kind) if _is_tensor_kind(kind) else repr(value)
+            kind_text(kind) if is_tensor_kind(kind) else repr(value)
             for kind, value in zip(made.kinds[2:], given, strict=True)
         )
         return made
@@ -286,7 +189,7 @@ class Traced:
                 continue
             sizes = []
             for now, before in zip(kinds[2:], trace.kinds[2:], strict=True):
-                if not (_is_tensor_kind(now) and _is_tensor_kind(before)):
+                if not (is_tensor_kind(now) and is_tensor_kind(before)):
                     if now != before:
                         break
                     sizes.append(())
@@ -311,7 +214,7 @@ class Traced:
                 shapes = [node.shape for node in known.function.inputs]
                 if len(shapes) != len(opened.function.inputs):
                     return None
-                if _program(opened.function.at(shapes)) != _program(known.function):
+                if program_of(opened.function.at(shapes)) != program_of(known.function):
                     return None
         except (GraphError, TypeError, ValueError, IndexError):
             return None
@@ -325,11 +228,12 @@ class Traced:
         places: list[int | None] = []
         with recording(graph):
             for value, shape in zip(given, sizes, strict=True):
-                if _is_tensor(value):
+                if is_tensor(value):
                     inputs.append(graph.placeholder(shape, value.dtype, name=f"input_{len(inputs)}"))
                     leaves.append(inputs[-1])
                 else:
                     leaves.append(value)
+            graph.arguments.update(inputs)
             traced_args, traced_kwargs = tree.rebuilt((args, kwargs), leaves)
             answer = self._run(traced_args, traced_kwargs)
             for value in tree.leaves(answer):
@@ -390,7 +294,7 @@ class Traced:
     def _reason(self, kinds: list[Any]) -> str:
         if not self.traces:
             return "it was called for the first time"
-        alike = [trace for trace in self.traces if _fits(trace.kinds, kinds)]
+        alike = [trace for trace in self.traces if fits(trace.kinds, kinds)]
         if alike:
             return alike[-1].state.changed()
         last = self.traces[-1].kinds
@@ -399,9 +303,9 @@ class Traced:
         if last[1] != kinds[1]:
             return f"its arguments were {last[1]} and are {kinds[1]}"
         position = next(
-            i for i, (one, two) in enumerate(zip(last[2:], kinds[2:], strict=True)) if not _fits([one], [two])
+            i for i, (one, two) in enumerate(zip(last[2:], kinds[2:], strict=True)) if not fits([one], [two])
         )
-        return f"argument {position} was {_kind_text(last[2 + position])} and is {_kind_text(kinds[2 + position])}"
+        return f"argument {position} was {kind_text(last[2 + position])} and is {kind_text(kinds[2 + position])}"
 
     def __repr__(self) -> str:
         return f"<traced {self.__name__}: {len(self.traces)} traces>"
@@ -445,81 +349,8 @@ def function(
 _KEYS = frozenset((int, bool, str, type(None)))
 
 
-def _reached(function: Function) -> set[Node]:
-    """The nodes through which a gradient goes to an input."""
-    reached = {node for node in function.inputs if is_floating(node)}
-    for node in function.graph.nodes:
-        passes = node.op is RESULT or node.op.differentiable
-        floating = isinstance(node.dtype, tuple) or is_floating(node)
-        if passes and floating and any(isinstance(value, Node) and value in reached for value in node.inputs):
-            reached.add(node)
-    return reached
-
-
 def _forgotten() -> None:
     return None
-
-
-def _array(value: Any) -> Any:
-    return np.asarray(value) if isinstance(value, np.generic) else value
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor | np.ndarray)
-
-
-def _kind(value: Any) -> Any:
-    if _is_tensor(value):
-        array = value.data if isinstance(value, Tensor) else value
-        return "tensor", value.shape, value.dtype, device_of(array).name
-    return fingerprint(value)
-
-
-def _is_tensor_kind(kind: Any) -> bool:
-    return kind[0] == "tensor" and len(kind) == 4
-
-
-def _fits(trace: Sequence[Any], call: Sequence[Any]) -> bool:
-    """Whether a call is of the kinds that a trace was made for."""
-    if len(trace) != len(call):
-        return False
-    for was, now in zip(trace, call, strict=True):
-        if was == now:
-            continue
-        if not (isinstance(was, tuple) and isinstance(now, tuple) and _is_tensor_kind(was) and _is_tensor_kind(now)):
-            return False
-        if was[2:] != now[2:] or len(was[1]) != len(now[1]) or (was[1][:1] == (None,) and now[1][0] < 2):
-            return False
-        if any(a is not None and a != b for a, b in zip(was[1], now[1], strict=True)):
-            return False
-    return True
-
-
-def _program(function: Function) -> list[Any]:
-    """What a function computes, without names: an op for each node, with its inputs' numbers."""
-    numbers = {node: i for i, node in enumerate(function.graph.nodes)}
-    described = [
-        (
-            node.op.name,
-            [numbers[v] if isinstance(v, Node) else repr(v) for v in node.inputs],
-            sorted((name, _text(value)) for name, value in node.attrs.items() if name != "shape" or node.inputs),
-            node.shape,
-            node.dtype,
-        )
-        for node in function.graph.nodes
-    ]
-    return [*described, [numbers[node] for node in function.outputs]]
-
-
-def _text(value: Any) -> str:
-    return repr((value.shape, value.tobytes())) if isinstance(value, np.ndarray) else repr(value)
-
-
-def _kind_text(kind: Any) -> str:
-    if _is_tensor_kind(kind):
-        sizes = ", ".join("?" if size is None else str(size) for size in kind[1])
-        return f"{kind[2]}[{sizes}] on {kind[3]}"
-    return repr(float.fromhex(kind[1]) if kind[0] is float else kind[-1])
 
 
 def _line_of(error: BaseException) -> str:

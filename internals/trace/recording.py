@@ -96,6 +96,8 @@ def _install() -> None:
     inplace.write_in_place = tensor.write_in_place = written
     for name, read in reads.items():
         setattr(Tensor, name, _refusing(name, read))
+    for name in ("add", "sub", "mul", "truediv"):
+        setattr(Node, f"__i{name}__", _rebinding(name))
 
     def undo() -> None:
         style(Tensor, execution, rank=10)
@@ -103,6 +105,8 @@ def _install() -> None:
         inplace.write_in_place = tensor.write_in_place = write
         for name, read in reads.items():
             setattr(Tensor, name, read)
+        for name in ("add", "sub", "mul", "truediv"):
+            delattr(Node, f"__i{name}__")
 
     _installed.append(undo)
 
@@ -118,6 +122,20 @@ def _refusing(name: str, read: Callable[[Tensor], Any]) -> Callable[[Tensor], An
         return read(self)
 
     return refused
+
+
+def _rebinding(name: str) -> Callable[[Node, Any], Any]:
+    """``node += other``: another node, as nothing is shared; but the caller's Tensor would have changed."""
+
+    def rebound(self: Node, other: Any) -> Any:
+        if _tracing.graphs and self in getattr(self.graph, "arguments", ()):
+            raise TraceError(
+                f"{line_outside()}: in-place {name} of an argument writes into the caller's Tensor, and a graph has no "
+                "hold of that. Write x = x + y, or return the new value."
+            )
+        return getattr(Node, f"__{name}__")(self, other)
+
+    return rebound
 
 
 def _written(target: Tensor, op: Op, others: Sequence[Any], attrs: dict[str, Any]) -> Tensor:

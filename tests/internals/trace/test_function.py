@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internals import Tensor, grad, nn, no_grad, ops
+from internals import DeviceError, Tensor, grad, nn, no_grad, ops
 from internals.autodiff import detect_anomaly, jvp, vmap
 from internals.ops.table import execution_of
 from internals.tensor import eager
@@ -301,6 +301,22 @@ def test_devices_are_told_apart() -> None:
     found = traced(Tensor([1.0], device="sim:0"))
     assert (found.device.name, found.tolist()) == ("sim:0", [2.0])
     assert traced.traces[1].reason == "argument 0 was float32[1] on cpu and is float32[1] on sim:0"
+    with pytest.raises(DeviceError, match="cpu and sim:0|sim:0 and cpu"):
+        function(lambda x, y: x + y)(Tensor([1.0]), Tensor([1.0], device="sim:0"))
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan"), -3.0, 1e30])
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 1)])
+def test_odd_shapes_and_values(value: float, shape: tuple[int, ...]) -> None:
+    def program(x: Any) -> Any:
+        y = x * 2
+        if y.sum() > 0:
+            y = y + 1
+        return y, y.sum()
+
+    x = Tensor(np.full(shape, value, np.float32))
+    for one, other in zip(function(program)(x), program(x), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 def test_threads_share_a_traced_function() -> None:

@@ -197,3 +197,22 @@ def test_captured_tensors_alone_are_computed_at_every_call() -> None:
         assert found.item() == (w * 2).sum().item()
         found.backward()
         assert w.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x: x.__iadd__(1), lambda x: x.__isub__(1), lambda x: x.__imul__(2), lambda x: x.__itruediv__(2)]
+)
+def test_a_write_into_an_argument_is_refused(write: Any) -> None:
+    with pytest.raises(TraceError, match=r"test_writes.py:\d+: in-place \w+ of an argument writes into the caller's"):
+        function(lambda x: write(x))(Tensor([1.0]))
+
+
+def test_a_write_into_what_was_made_inside_is_one_for_it_alone() -> None:
+    def summed(x: Any) -> Any:
+        total = x * 0
+        for _ in range(3):
+            total += x
+        total *= 2
+        return total
+
+    assert function(summed)(Tensor([1.0, 2.0])).tolist() == summed(Tensor([1.0, 2.0])).tolist() == [6.0, 12.0]
