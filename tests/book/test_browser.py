@@ -24,6 +24,7 @@ PAGES = [
     "chapters/04_graphs",
     "chapters/05_eager",
     "chapters/06_staging",
+    "chapters/07_dynamic_batching",
     "chapters/08_derivatives",
     "chapters/09_tape",
     "chapters/10_rules",

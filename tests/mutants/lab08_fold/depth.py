@@ -131,15 +131,23 @@ def depths(inputs):
     return [len(read) for read in inputs]
 
 
-# %% wrong: a dict | expected
+# %% wrong: a dict | dict where a list of integers
 
 
 def depths(inputs):
-    found = {}
-    while len(found) < len(inputs):
-        for call, read in enumerate(inputs):
-            if all(k in found for k in read):
-                found[call] = max((found[k] + 1 for k in read), default=0)
+    users, left = {}, {}
+    for call, read in enumerate(inputs):
+        left[call] = len(read)
+        for k in read:
+            users.setdefault(k, []).append(call)
+    known = [call for call in left if left[call] == 0]
+    found = dict.fromkeys(left, 0)
+    for call in known:
+        for user in users.get(call, []):
+            found[user] = max(found[user], found[call] + 1)
+            left[user] -= 1
+            if left[user] == 0:
+                known.append(user)
     return found
 
 

@@ -180,7 +180,7 @@ def gather(batches, inputs, k):
     return pairs
 
 
-# %% wrong: each row once | gather gave
+# %% wrong: each row once | gather gave|rows are None|not None
 
 
 def gather(batches, inputs, k):
