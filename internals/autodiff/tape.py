@@ -234,28 +234,30 @@ def pullback(
     """
     op, out = node.op, node.out
     saved: Sequence[Any] | None = node.saved
-    if saved is None and recompute(node):
-        saved, out = node.saved, node.out
     if saved is None:
-        raise StaleTape(
-            f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. Pass "
-            "retain_graph=True to the first backward to go over it twice."
-        )
+        if not recompute(node) or node.saved is None:
+            raise StaleTape(
+                f"backward: the tape was used already: what {op.name} had saved was freed in the first pass. Pass "
+                "retain_graph=True to the first backward to go over it twice."
+            )
+        saved, out = node.saved, node.out
     for storage, version, name in node.guards:
         if storage.version != version:
             raise StaleTape(
                 f"backward: {op.name} saved its {name}, which was changed in place {storage.version - version} "
                 "time(s) since. Use an operation that makes a new tensor, or clone() before the change."
             )
-    recorded = type(cotangent) is Tensor
-    if type(cotangent) is Parts:
+    if type(cotangent) is Tensor:
+        if out is not None:
+            out = wrap(out)
+            out.node = node
+    elif type(cotangent) is Parts:
         cotangent, recorded = cotangent.filled(op.fills)
-        if recorded and out is not None:
+        if not recorded:
+            saved = [value.data if type(value) is Tensor else value for value in saved]
+        elif out is not None:
             out = op.bundle([array if array is None else _as_result(array, node, i) for i, array in enumerate(out)])
-    elif recorded and out is not None:
-        out = wrap(out)
-        out.node = node
-    if not recorded and op.saves:
+    elif op.saves:
         saved = [value.data if type(value) is Tensor else value for value in saved]
     pieces = pull(op, cotangent, out, saved, node.attrs or _NO_ATTRS, node.inputs if wanted is None else wanted)
     if not retain_graph:
