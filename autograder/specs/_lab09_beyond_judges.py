@@ -166,7 +166,8 @@ def solve(inputs: Inputs, got: Any, want: Any) -> list[str]:
                 "d = r + (r'r / old r'r) d."
             ]
         return [mismatches[0].message]
-    counted = _calls(calls, want["calls"], "of product", f"The limit is {limit}, and it ends once |r| <= tolerance |b|.")
+    end = f"The limit is {limit}, and it ends once |r| <= tolerance |b|."
+    counted = _calls(calls, want["calls"], "of product", end)
     if counted:
         return counted
     if isinstance(calls, int) and calls < want["calls"]:
