@@ -106,7 +106,8 @@ def node_overhead() -> tuple[float, float]:
     small = np.ones((3, 4), np.float32)
     graph = Graph()
     with graph:
-        x = value = graph.placeholder(small.shape)
+        x = graph.placeholder(small.shape)
+        value = x
         for _ in range(1000):
             value = value + x
     session = Session(graph, passes=())
@@ -138,14 +139,14 @@ def two_threads(rounds: int) -> float:
                 value = (value @ x).tanh()
             ends.append(value)
         meet = (ends[0] + ends[1]).sum()
-    value = (rng.standard_normal((700, 700)) / 26).astype(np.float32)
+    matrix = (rng.standard_normal((700, 700)) / 26).astype(np.float32)
     sessions = [Session(graph, threads=threads, passes=()) for threads in (1, 2)]
     ratios = []
     for _ in range(rounds):
         taken = []
         for session in sessions:
             began = time.perf_counter()
-            session.run(meet, {x: value})
+            session.run(meet, {x: matrix})
             taken.append(time.perf_counter() - began)
         ratios.append(taken[0] / taken[1])
     return statistics.median(ratios)

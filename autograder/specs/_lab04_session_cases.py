@@ -111,8 +111,8 @@ def timed(rng: np.random.Generator, inputs: Graph, workers: int) -> Inputs:
 
 
 def queue_edges(rng: np.random.Generator) -> list[Inputs]:
-    forest = {"f": [], "e": [], "d": [], "c": [], "b": [], "a": []}
-    comb = {"g": ["c", "f"], "f": ["e"], "e": ["d"], "d": [], "c": ["b"], "b": ["a"], "a": []}
+    forest: Graph = {"f": [], "e": [], "d": [], "c": [], "b": [], "a": []}
+    comb: Graph = {"g": ["c", "f"], "f": ["e"], "e": ["d"], "d": [], "c": ["b"], "b": ["a"], "a": []}
     return [
         {"inputs": {}, "seconds": {}, "workers": 2},
         timed(rng, {"a": []}, 3),

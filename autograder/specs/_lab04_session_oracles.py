@@ -39,10 +39,10 @@ def prune_tensorflow(
 
 def prune_torch(torch: Any, inputs: Graph, fetches: list[str], fed: list[str], length: int) -> dict[str, list[str]]:
     """A torch.fx graph, from which dead code is eliminated."""
-    import torch.fx
+    from torch import fx
 
     inputs, fetches = _whole(inputs, fetches, length)
-    graph = torch.fx.Graph()
+    graph = fx.Graph()
     made: dict[str, Any] = {}
     for name in _forward(inputs):
         if name in fed or not inputs[name]:
@@ -80,17 +80,17 @@ def _forward(inputs: Graph) -> list[str]:
 
 def order_torch(torch: Any, inputs: Graph, length: int) -> dict[str, bool]:
     """Whether there is an order: torch.fx sorts a graph topologically, or says that it has a cycle."""
-    import torch.fx
+    from torch import fx
     from torch.fx.passes.tools_common import legalize_graph
 
     inputs = chain(length) if length else inputs
-    graph = torch.fx.Graph()
+    graph = fx.Graph()
     made = {name: graph.call_function(sum, ([],)) for name in inputs}
     graph.output(tuple(made.values()))
     for name, needed in inputs.items():
         made[name].args = ([made[one] for one in needed],)
     try:
-        legalize_graph(torch.fx.GraphModule(torch.nn.Module(), graph))
+        legalize_graph(fx.GraphModule(torch.nn.Module(), graph))
     except RuntimeError as error:
         if "cycle" not in str(error):
             raise
@@ -142,14 +142,14 @@ def queue_definition(numpy: Any, inputs: Graph, seconds: dict[str, float], worke
 
 def free_torch(torch: Any, order: list[str], inputs: Graph, fetches: list[str]) -> dict[str, list[list[str]]]:
     """torch.fx's interpreter frees values after their last use; this is what it looks up."""
-    import torch.fx
+    from torch import fx
 
-    graph = torch.fx.Graph()
+    graph = fx.Graph()
     made: dict[str, Any] = {}
     for name in order:
         made[name] = graph.call_function(sum, ([made[one] for one in inputs[name]],))
     graph.output(tuple(made[name] for name in fetches))
-    last = torch.fx.Interpreter(torch.fx.GraphModule(torch.nn.Module(), graph)).user_to_last_uses
+    last = fx.Interpreter(fx.GraphModule(torch.nn.Module(), graph)).user_to_last_uses
     names = {node: name for name, node in made.items()}
     freed = [sorted(names[one] for one in last.get(made[name], ())) for name in order]
     for position, name in enumerate(order):

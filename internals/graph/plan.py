@@ -224,10 +224,11 @@ class Plan:
                     slots[step.result] = step.run(slots)
                 for i in step.dead:
                     slots[i] = None
-        except GraphError:
-            raise
         except Exception as error:
-            raise failed(step, error) from error
+            told = failed(step, error)
+            if told is error:
+                raise
+            raise told from error
         return self.answers(slots)
 
     @cached_property
@@ -351,8 +352,9 @@ class Plan:
 
 
 def failed(step: Step | None, error: Exception) -> Exception:
-    """What a step raised, in terms of its node; a graph's own error as it is."""
-    if step is None or isinstance(error, GraphError):
+    """What a step raised, in terms of its node; an error that names a node already, as it is."""
+    named = isinstance(error, GraphError) and (type(error) is not GraphError or "made at" in str(error))
+    if step is None or named:
         return error
     return GraphError(f"{step.name} (made at {step.where}): {error}")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, grad, ops
-from internals.graph import Graph, GraphError, Session, assign, gradients, read
+from internals.graph import Graph, GraphError, Session, assign, gradients, read, while_loop
 
 
 def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -167,6 +167,18 @@ def test_refused_with_the_node_and_its_line(make: Callable[[Graph, Any], Any], m
         x = graph.placeholder((None, 3), name="x")
         with pytest.raises(GraphError, match=message):
             make(graph, x)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_loop_that_does_not_end_is_named_with_its_line(threads: int) -> None:
+    graph = Graph()
+    with graph:
+        x = graph.placeholder((), name="x")
+        (last,) = while_loop(lambda v: v > 0.0, lambda v: [v + 1.0], [x], most=20)
+    with pytest.raises(
+        GraphError, match=r"^while_loop \(made at test_graph.py:\d+\): while_loop: still running after 20"
+    ):
+        Session(graph, threads=threads).run(last, {x: np.float32(1)})
 
 
 def test_a_closed_session_says_so() -> None:
