@@ -15,10 +15,13 @@ from internals.tensor.node import enable_grad, no_grad
 
 
 class Members:
-    """What batching rules are told of a batch: how many there are, and that each draws its own random numbers."""
+    """What batching rules are told of a batch: how many calls there are.
+
+    They share a seed, which is an attribute, and so the random numbers: what each would draw alone.
+    """
 
     level = 0
-    randomness = "different"
+    randomness = "same"
 
     def __init__(self, size: int) -> None:
         self.size = size
