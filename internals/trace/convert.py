@@ -37,23 +37,41 @@ def converted(function: Callable[..., Any]) -> tuple[Callable[..., Any], str]:
         Why it is the function itself; empty if it is not.
     """
     plain = function.__func__ if isinstance(function, types.MethodType) else function
+    definition = _definition(plain)
+    if isinstance(definition, str):
+        return function, definition
+    made = _compiled(plain, definition)
+    return (types.MethodType(made, function.__self__) if isinstance(function, types.MethodType) else made), ""
+
+
+def rewritten(function: Callable[..., Any]) -> str:
+    """The source of what `converted` compiles, to look at."""
+    plain = function.__func__ if isinstance(function, types.MethodType) else function
+    definition = _definition(plain)
+    if isinstance(definition, str):
+        raise ValueError(f"rewritten: {getattr(plain, '__name__', plain)!r} stays as it is: {definition}.")
+    made = _Rewriter(plain.__code__.co_filename).function(definition)
+    return ast.unparse(ast.fix_missing_locations(made))
+
+
+def _definition(plain: Any) -> ast.FunctionDef | str:
+    """The syntax tree of a function's source, with the lines of its file; or why there is none."""
     if not isinstance(plain, types.FunctionType):
-        return function, "it is no Python function"
+        return "it is no Python function"
     if plain.__name__ == "<lambda>":
-        return function, "it is a lambda; write it with def"
+        return "it is a lambda; write it with def"
     if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain):
-        return function, "it is a generator or a coroutine"
+        return "it is a generator or a coroutine"
     try:
         lines, first = inspect.getsourcelines(plain)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, IndentationError):
-        return function, "its source can't be read; put it into a file or a notebook's cell"
+        return "its source can't be read; put it into a file or a notebook's cell"
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef) or definition.name != plain.__name__:
-        return function, "its source is not a def of its own"
+        return "its source is not a def of its own"
     ast.increment_lineno(tree, first - 1)
-    made = _compiled(plain, definition)
-    return (types.MethodType(made, function.__self__) if isinstance(function, types.MethodType) else made), ""
+    return definition
 
 
 def _compiled(plain: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:

@@ -12,6 +12,7 @@ import torch
 
 from internals import Tensor, ops
 from internals.trace import TraceError, function
+from internals.trace.convert import rewritten
 
 # Programs that eager code of ours, traced code of ours, and torch's eager code all run
 
@@ -408,3 +409,10 @@ def test_code_without_a_source_is_traced_as_it_stands() -> None:
     exec("def f(x):\n    return x + 1 if x.sum() > 0 else x", names)
     with pytest.raises(TraceError, match="its source can't be read"):
         function(names["f"])(Tensor([1.0]))
+
+
+def test_the_rewritten_source_can_be_looked_at() -> None:
+    text = rewritten(without_else)
+    assert "choose(x.sum() > 0, _part_1, _part_2" in text
+    with pytest.raises(ValueError, match="stays as it is: it is a lambda"):
+        rewritten(lambda x: x)
