@@ -40,6 +40,7 @@ def converted(function: Callable[..., Any]) -> tuple[Callable[..., Any], str]:
     definition = _definition(plain)
     if isinstance(definition, str):
         return function, definition
+    assert isinstance(plain, types.FunctionType)
     made = _compiled(plain, definition)
     return (types.MethodType(made, function.__self__) if isinstance(function, types.MethodType) else made), ""
 
