@@ -99,7 +99,7 @@ def broadcast(inputs: Inputs, got: Any, want: Any) -> list[str]:
             f"{_shown(_shape(got))} came back."
         ]
     if refused(got):
-        return [f"ValueError was raised, but {_together(shapes)} broadcast to {tuple(want['shape'])}."]
+        return [f"ValueError was raised. {_together(shapes)} do broadcast, to {tuple(want['shape'])}."]
     for words, shape in _broadcasts_played(shapes):
         if shape == _shape(got):
             return [words]
@@ -334,7 +334,7 @@ def elementwise(inputs: Inputs, got: Any, want: Any) -> list[str]:
     if refused(want):
         return [] if refused(got) else [f"{_together(shapes)} do not broadcast: raise ValueError."]
     if refused(got):
-        return [f"ValueError was raised, but {_together(shapes)} broadcast to {tuple(want['shape'])}."]
+        return [f"ValueError was raised. {_together(shapes)} do broadcast, to {tuple(want['shape'])}."]
     wrong = []
     if got.get("shape") != want["shape"]:
         return [f"{_together(shapes)} give a result of shape {tuple(want['shape'])}, not {_shown(got.get('shape'))}."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from autograder.literal import literal
@@ -28,7 +29,9 @@ def view(answer: Any) -> str:
 def elementwise(answer: Any) -> str:
     if "raised" in answer:
         return "ValueError"
-    lines = [f"shape {tuple(answer['shape'])}, entries in row-major order {literal(answer['values'])}"]
+    entries, looked_at = math.prod(answer["shape"]), answer["values"].size
+    which = "entries" if looked_at == entries else f"{looked_at} of its {entries:,} entries,"
+    lines = [f"shape {tuple(answer['shape'])}, {which} in row-major order {literal(answer['values'])}"]
     lines += [] if answer["row_major"] else ["not row-major on a storage of its own size"]
     lines += ["on the storage of an input"] if answer["shares"] else []
     return "\n".join(lines)

@@ -51,7 +51,7 @@ def broadcast_shapes(*shapes):
     return tuple(result)
 
 
-# %% wrong: aligned at the left | at the left|was raised, but
+# %% wrong: aligned at the left | at the left|ValueError was raised. The shapes
 
 
 def broadcast_shapes(*shapes):
@@ -148,7 +148,7 @@ def broadcast_shapes(*shapes):
     return tuple(result)
 
 
-# %% wrong: equal shapes only | was raised, but
+# %% wrong: equal shapes only | ValueError was raised. The shapes
 
 
 def broadcast_shapes(*shapes):
@@ -157,7 +157,7 @@ def broadcast_shapes(*shapes):
     return shapes[0]
 
 
-# %% wrong: turned round and not back | broadcast to|was raised, but
+# %% wrong: turned round and not back | broadcast to|ValueError was raised. The shapes
 
 
 def broadcast_shapes(*shapes):
