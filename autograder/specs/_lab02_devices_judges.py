@@ -42,7 +42,13 @@ def where(inputs: Inputs, got: Any, want: Any) -> list[str]:
             return ["This was refused, although all arrays are on one device."]
         return ["This was refused, although an array of the cpu with 0 axes is as good as a number: it may go along."]
     if got["device"] != want["device"]:
-        return [f"common_device gave {str(got['device'])[:40]!r}; expected {want['device']!r}."]
+        words = f"common_device gave {str(got['device'])[:40]!r}; expected {want['device']!r}."
+        deciding = [rank for device, rank in arrays if device == want["device"]]
+        if got["device"] == "cpu" and not any(deciding):
+            words += " An array with 0 axes decides, unless it is on the cpu: the host does not know its value."
+        elif got["device"] == "cpu":
+            words += " An array with 0 axes on the cpu decides nothing where it meets another device."
+        return [words]
     return []
 
 
@@ -269,4 +275,7 @@ def _cause(inputs: Inputs, number: int, got: float, want: list[list[float]], hos
         return f"it reads what event {rest[1]} brings, which is there only then."
     if kind == "prefetch":
         return "there is one link: a copy starts when the copy before it has ended."
+    earlier = [want[i][1] for i, (other, *_) in enumerate(events[:number]) if other in ("copy", "prefetch")]
+    if kind == "copy" and np.isclose(start, max(earlier, default=0.0)):
+        return "there is one link: a copy starts when the copy before it has ended, a prefetch too."
     return "the device works in order: it starts when what was handed over before has ended."

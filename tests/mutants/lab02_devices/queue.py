@@ -245,6 +245,30 @@ def timeline(events, launch):
     return times
 
 
+# %% wrong: a copy does not wait for a prefetch | there is one link
+
+
+def timeline(events, launch):
+    host = queue = link = 0.0
+    times = []
+    for kind, *rest in events:
+        host += launch if kind in ("launch", "prefetch") else 0.0
+        start = host
+        if kind == "launch":
+            start = max(host, queue, 0.0 if rest[1] is None else times[rest[1]][1])
+            queue = end = start + rest[0]
+        elif kind == "prefetch":
+            start = max(host, link)
+            link = end = start + rest[0]
+        elif kind == "copy":
+            start = max(host, queue)
+            host = link = end = start + rest[0]
+        else:
+            host = end = max(host, queue, link) if kind == "wait" else host + rest[0]
+        times.append((start, end, host))
+    return times
+
+
 # %% wrong: prefetches run side by side | there is one link
 
 

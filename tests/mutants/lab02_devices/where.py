@@ -42,7 +42,7 @@ def common_device(op, inputs):
     raise NotImplementedError()
 
 
-# %% wrong: the device of the first array | can't be used together|expected 'cuda
+# %% wrong: the device of the first array | can't be used together|decides nothing where it meets|0 axes decides, unless
 
 
 def common_device(op, inputs):
@@ -60,7 +60,7 @@ def common_device(op, inputs):
     return devices[0] if devices else "cpu"
 
 
-# %% wrong: every array with 0 axes goes along | no number|expected 'cuda
+# %% wrong: every array with 0 axes goes along | no number|0 axes decides, unless it is on the cpu
 
 
 def common_device(op, inputs):
