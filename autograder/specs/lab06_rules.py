@@ -68,8 +68,8 @@ def show_parts(*parts: str) -> Callable[[Any], str]:
 # --- the tasks ------------------------------------------------------------------------------------
 
 COMMON = {
-    "dtype": "A cotangent has the dtype of its input: np.zeros and np.ones make float64 unless told, and so do "
-    "np.mean of integers and a division of counts.",
+    "dtype": "A cotangent has the dtype of its input. np.mean of integers, a division of counts, and a float32 array "
+    "that meets an array of integers (also inside np.where) give float64 too.",
     "read_only": "The arrays you are given are shared with the rest of the tape.",
     "in_place_dtype": "Make the array in the dtype of its input from the start.",
 }
