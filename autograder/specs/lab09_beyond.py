@@ -111,6 +111,7 @@ TANGENTS = Task(
     names=("add_jvp", "mul_jvp", "div_jvp", "matmul_jvp", "tanh_jvp", "softmax_jvp", "Lifted"),
     driver="rules",
     call=replay_rules,
+    show=literal,
     strategy=cases.rules_strategy,
     edges=cases.rules_edges,
     oracles={"torch": oracles.rules_torch, "tensorflow": oracles.rules_tensorflow, "numpy": oracles.rules_complex},

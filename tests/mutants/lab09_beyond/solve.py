@@ -66,7 +66,7 @@ def conjugate_gradient(product, b, tolerance, limit):
     return p
 
 
-# %% wrong: beta upside down | expected|product
+# %% wrong: beta upside down | old r'r by the new|calls of product
 
 
 def conjugate_gradient(product, b, tolerance, limit):
@@ -239,7 +239,7 @@ def conjugate_gradient(product, b, tolerance, limit):
     return np.linalg.solve(H, b)
 
 
-# %% wrong: r is overwritten too early | expected|products
+# %% wrong: r is overwritten too early | beta is 1 throughout
 
 
 def conjugate_gradient(product, b, tolerance, limit):
@@ -256,6 +256,27 @@ def conjugate_gradient(product, b, tolerance, limit):
         p = p + size * d
         r = r - size * moved
         d = r + (r @ r) / (r @ r) * d
+    return p
+
+
+# %% wrong: the direction is the remainder itself | one array under two names
+
+
+def conjugate_gradient(product, b, tolerance, limit):
+    p, r = np.zeros_like(b), b.copy()
+    d, old = r, r @ r
+    for step in range(limit):
+        if np.linalg.norm(r) <= tolerance * np.linalg.norm(b):
+            return p
+        Hd = product(d)
+        bend = d @ Hd
+        if bend <= 0:
+            return p if step else b
+        alpha = old / bend
+        p += alpha * d
+        r -= alpha * Hd
+        new = r @ r
+        d, old = r + new / old * d, new
     return p
 
 
