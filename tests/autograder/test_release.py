@@ -103,6 +103,15 @@ def test_the_result_is_a_valid_notebook() -> None:
 
 
 @pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[2] / "labs").rglob("lab*.ipynb")), ids=lambda path: path.stem
+)
+def test_every_lab_is_a_valid_notebook(path: Path) -> None:
+    """Jupyter refuses to convert one that is not, and complains when it is saved."""
+    nbformat = pytest.importorskip("nbformat")
+    nbformat.validate(nbformat.read(path, as_version=4))
+
+
+@pytest.mark.parametrize(
     ("source", "words"),
     [
         ("### BEGIN SOLUTION\na = 1", "has no ### END"),
