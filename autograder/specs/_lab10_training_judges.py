@@ -6,17 +6,21 @@ the same case; if one of them gives the very numbers that came, it is named.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from autograder.compare import compare
+from autograder.compare import Mismatch, compare
 from autograder.spec import Inputs, Tolerance
 from autograder.specs import _lab10_training_rules as rules
 
 CLOSE = Tolerance(relative=1e-5, absolute=1e-7)
 """Of clipped gradients and step sizes: PyTorch's 1e-6 under the norm is within it, and sums in float32 are."""
+
+SEVERAL = "One of these:"
+"""Before mistakes that a case does not tell from one another."""
 
 
 def sgd(inputs: Inputs, got: Any, want: Any) -> list[str]:
@@ -44,8 +48,17 @@ def limits(inputs: Inputs, got: Any, want: Any) -> list[str]:
     if isinstance(got, dict) and got.get("same") is False:
         return ["The list that was given holds other arrays now; the gradients themselves are to be scaled."]
     words = _played(got, want, rules.clip, inputs["given"], rules.CLIP_MISTAKES, CLOSE)
-    known = bool(words) and words[0] in rules.CLIP_MISTAKES.values()
-    if words and not known and isinstance(got, dict) and not compare(got.get("gradients"), want["gradients"], CLOSE):
+    if not words or words[0] in rules.CLIP_MISTAKES.values() or not isinstance(got, dict):
+        return words
+    if not compare(got.get("norm"), want["norm"], CLOSE):
+        return words
+    # The norm is wrong in a way that is not known. What was done to the gradients may be.
+    scaled = _played(got | {"norm": want["norm"]}, want, rules.clip, inputs["given"], rules.CLIP_MISTAKES, CLOSE)
+    if scaled and scaled[0] in rules.CLIP_MISTAKES.values():
+        return [*words[:1], scaled[0]]
+    if scaled and scaled[-1].startswith(SEVERAL):
+        return [*words[:1], scaled[-1]]
+    if not compare(got.get("gradients"), want["gradients"], CLOSE):
         return ["The gradients are right, but not what is returned: it is to be the norm before clipping.", *words[:1]]
     return words
 
@@ -73,8 +86,31 @@ def _played(
         if compare(there, want, tolerance) and not compare(got, there, tolerance):
             named.append(words)
     if len(named) == 1 or (named and len({words[:20] for words in named}) == 1):
-        return [named[0], differ[0].message]
-    return [mismatch.message for mismatch in differ[:2]] + [f"One of these: {' '.join(named)}"] * bool(named)
+        return [named[0], _said(differ[0])]
+    return [_said(mismatch) for mismatch in differ[:2]] + [f"{SEVERAL} {' '.join(named)}"] * bool(named)
+
+
+PLACES: dict[str, Callable[[int, int], str]] = {
+    r"\['velocity'\]": lambda _, __: "At the end velocity",
+    r"\['parameters'\]\[(\d+)\]": lambda step, _: f"After step {step + 1} parameter",
+    r"\[(\d+)\]\[(\d+)\]": lambda step, i: f"After step {step + 1} parameters[{i}]",
+    r"\['norm'\]": lambda _, __: "The norm",
+    r"\['gradients'\]\[(\d+)\]": lambda i, _: f"gradients[{i}]",
+    r"\['lrs'\]\[(\d+)\]": lambda i, _: f"The step size at place {i} of the list",
+    r"\[(\d+)\]\['finite'\]": lambda step, _: f"In step {step} what unscale returns",
+    r"\[(\d+)\]\['gradients'\]\[(\d+)\]": lambda step, i: f"In step {step} gradients[{i}]",
+    r"\[(\d+)\]\['scale'\]": lambda step, _: f"After step {step} the scale",
+}
+"""Places in the drivers' answers, in the words of the lab."""
+
+
+def _said(mismatch: Mismatch) -> str:
+    """What differs, at a place that the learner knows."""
+    for pattern, words in PLACES.items():
+        if found := re.fullmatch(pattern, mismatch.where):
+            first, second = ([int(part) for part in found.groups()] + [0, 0])[:2]
+            return words(first, second) + mismatch.message.removeprefix(f"result{mismatch.where}")
+    return mismatch.message
 
 
 # --- batches ----------------------------------------------------------------------------------------
@@ -149,7 +185,8 @@ def _resumed_words(resumed: list[list[int]], first: list[list[int]], save_at: in
     return (
         f"A loader that is resumed before batch {save_at} goes on with {resumed[:3]}; the one that was saved went "
         "on with "
-        f"{first[save_at : save_at + 3]}."
+        f"{first[save_at : save_at + 3]}. The one that is resumed had given a batch before: whatever next_batch reads "
+        "has to be in the state, and is to be set by load_state_dict."
     )
 
 

@@ -92,7 +92,7 @@ def adam(
         calls += 1
         for i, gradient in enumerate(given):
             x, g = moved[i], gradient
-            decays = decay > 0 and (x.ndim > 1 or mistake == "decays all")
+            decays = decay > 0 and (x.ndim > 1 or mistake in ("decays all", "coupled, all"))
             if g is None and mistake == "decays without gradient" and decays:
                 moved[i] = np.asarray(x * (1 - lr * decay), x.dtype)
             if g is None and mistake != "none is zero":
@@ -107,7 +107,7 @@ def adam(
             }.get(mistake, counts[i])
             k = 0 if mistake == "one state" and alike else i
             rate = lrs[0] if mistake == "first rate" else lr
-            if decays and mistake == "coupled":
+            if decays and mistake in ("coupled", "coupled, all"):
                 g = g + decay * x
             elif decays and mistake not in ("never", "after"):
                 factors = {"decay without rate": 1.0, "decay at first rate": lrs[0], "adds": -rate}
@@ -178,6 +178,8 @@ ADAMW_MISTAKES = {
     "coupled": "The decay is added to the gradient, so that Adam rescales it: that is L2 regularisation, as in "
     "Adam's own "
     "weight_decay. Here the parameter itself is multiplied.",
+    "coupled, all": "The decay is added to the gradient, so that Adam rescales it; and parameters of 0 or 1 axes decay "
+    "too. Multiply the parameter itself, and leave biases and gains alone.",
     "decays all": "A parameter of 0 or 1 axes decays too; biases and gains are left alone.",
     "decay without rate": "The decay is not scaled by the step size: the factor is 1 - lr * weight_decay.",
     "decay at first rate": "The decay is scaled by the step size at the start; read lr in step.",

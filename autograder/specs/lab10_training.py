@@ -89,8 +89,11 @@ def replay_batches(n: int, batch_size: int, seed: int, steps: int, save_at: int)
             f"for step in range({steps}):",
             f"    if step == {save_at}:",
             "        saved = loader.state_dict()",
-            "    print(step, loader.next_batch())",
+            "    batch = loader.next_batch()",
+            "    print(step, batch.tolist())",
+            "    batch[...] = -1",
             f"resumed = Batches({n}, {batch_size}, seed={seed})",
+            "resumed.next_batch()",
             "resumed.load_state_dict(saved)",
             f"[resumed.next_batch().tolist() for step in range({save_at}, {steps})]",
         ]

@@ -411,7 +411,7 @@ class Adam(Adam):
             p -= self.lr * m / (np.sqrt(v) + self.eps)
 
 
-# %% wrong: the mean in half precision | result
+# %% wrong: the mean in half precision | After step \d+ parameters\[
 
 
 class Adam:

@@ -68,6 +68,19 @@ class AdamW(Adam):
         )
 
 
+# %% wrong: the decay in the gradient, and of biases too | Adam rescales it; and parameters of 0 or 1 axes
+
+
+class AdamW(Adam):
+    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        super().__init__(parameters, lr, betas, eps)
+        self.decayed, self.weight_decay = list(parameters), weight_decay
+
+    def step(self, gradients):
+        pairs = zip(gradients, self.decayed)
+        super().step([None if g is None else (g + self.weight_decay * p).astype(p.dtype) for g, p in pairs])
+
+
 # %% wrong: biases decay too | 0 or 1 axes
 
 
@@ -203,7 +216,7 @@ class AdamW(Adam):
         super().step(gradients)
 
 
-# %% wrong: decays by the sign | result
+# %% wrong: decays by the sign | After step \d+ parameters\[
 
 
 class AdamW(Adam):

@@ -59,6 +59,20 @@ def clip_by_global_norm(gradients, max_norm):
     return float(norm)
 
 
+# %% wrong: each gradient by its own norm, and the largest of them returned | The norm is .* clipped by its own norm
+
+
+def clip_by_global_norm(gradients, max_norm):
+    largest = 0.0
+    for g in gradients:
+        if g is not None:
+            own = float(np.sqrt(np.sum(g * g)))
+            largest = max(largest, own)
+            if own > max_norm:
+                g *= max_norm / own
+    return largest
+
+
 # %% wrong: entries clipped | Each entry is clipped
 
 
@@ -70,7 +84,7 @@ def clip_by_global_norm(gradients, max_norm):
     return float(norm)
 
 
-# %% wrong: always scaled | are stretched|result|nan
+# %% wrong: always scaled | are stretched|gradients\[|nan
 
 
 def clip_by_global_norm(gradients, max_norm):
@@ -163,7 +177,7 @@ def clip_by_global_norm(gradients, max_norm):
     return float(norm)
 
 
-# %% wrong: the mean and not the sum of squares | result
+# %% wrong: the mean and not the sum of squares | The norm is
 
 
 def clip_by_global_norm(gradients, max_norm):
@@ -208,7 +222,7 @@ def warmup_cosine(step, peak, warmup, total, floor=0.0):
     return floor + (peak - floor) * (1 + np.cos(np.pi * along)) / 2
 
 
-# %% wrong: no warm-up | no warm-up|result
+# %% wrong: no warm-up | no warm-up
 
 
 def warmup_cosine(step, peak, warmup, total, floor=0.0):
@@ -216,7 +230,7 @@ def warmup_cosine(step, peak, warmup, total, floor=0.0):
     return floor + (peak - floor) * (1 + np.cos(np.pi * along)) / 2
 
 
-# %% wrong: the cosine counts from step zero | counts from step 0|result
+# %% wrong: the cosine counts from step zero | counts from step 0
 
 
 def warmup_cosine(step, peak, warmup, total, floor=0.0):
@@ -256,7 +270,7 @@ def warmup_cosine(step, peak, warmup, total, floor=0.0):
     return floor + (peak - floor) * (1 - along)
 
 
-# %% wrong: degrees for radians | result
+# %% wrong: degrees for radians | The step size at place
 
 
 def warmup_cosine(step, peak, warmup, total, floor=0.0):

@@ -48,7 +48,7 @@ class LossScaler:
             self.scale *= 2
 
 
-# %% wrong: multiplies | multiplied by the scale once more|result
+# %% wrong: multiplies | multiplied by the scale once more
 
 
 class LossScaler(LossScaler):
@@ -113,7 +113,7 @@ class LossScaler(LossScaler):
         return finite
 
 
-# %% wrong: returns at the first that is not finite | result
+# %% wrong: returns at the first that is not finite | In step \d+ gradients\[
 
 
 class LossScaler(LossScaler):
@@ -179,7 +179,7 @@ class LossScaler(LossScaler):
             self.scale = self.scale * 2
 
 
-# %% wrong: never shrinks | does not shrink|result
+# %% wrong: never shrinks | does not shrink
 
 
 class LossScaler(LossScaler):
@@ -233,7 +233,7 @@ class LossScaler(LossScaler):
         return finite
 
 
-# %% wrong: halves to a whole number | result|divided by zero
+# %% wrong: halves to a whole number | After step \d+ the scale|divided by zero
 
 
 class LossScaler(LossScaler):

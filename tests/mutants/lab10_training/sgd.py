@@ -119,7 +119,7 @@ def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
     velocity += gradient
 
 
-# %% wrong: the velocity is a copy | velocity .* stays at zero|result\['velocity'\]|Write into
+# %% wrong: the velocity is a copy | velocity .* stays at zero|Write into
 
 
 def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
@@ -137,7 +137,7 @@ def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
     parameter -= gradient + lr * momentum * velocity if nesterov else lr * velocity
 
 
-# %% wrong: through a flat copy of the parameter | result
+# %% wrong: through a flat copy of the parameter | After step \d+ parameter
 
 
 def sgd_step(parameter, gradient, velocity, lr, momentum, nesterov=False):
