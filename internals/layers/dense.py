@@ -18,6 +18,13 @@ def positive(**sizes: Any) -> None:
             raise ValueError(f"{name} must be a positive integer, got {size!r}.")
 
 
+def flag(**settings: Any) -> None:
+    """Raise for what is neither true nor false."""
+    for name, value in settings.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be true or false, got {value!r}.")
+
+
 def numbers(what: str, *forms: Form) -> None:
     """Raise for ids where numbers are needed."""
     for form in forms:
@@ -35,7 +42,8 @@ class Data(Layer):
             positive(shape=size)
         if ids:
             positive(ids=ids)
-        return Form(sizes, ids, bool(sequence))
+        flag(sequence=sequence)
+        return Form(sizes, ids, sequence)
 
 
 @layer("fc")
@@ -121,6 +129,9 @@ class BatchNorm(Layer):
         numbers("batch_norm", x)
         if not x.shape:
             raise ValueError("a batch_norm layer needs channels, but its bottom is one number.")
+        for name, value in (("eps", eps), ("momentum", momentum)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ValueError(f"{name} must be a number in [0, 1], got {value!r}.")
         self.eps, self.share = eps, momentum
         channels = (x.shape[0],)
         self.weight = self.parameter("weight", channels, init="constant", value=1.0)

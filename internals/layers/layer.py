@@ -107,7 +107,7 @@ class Layer:
         """Check the settings and what comes in; the form of what comes out."""
         settings = {k: v for k, v in self.settings.items() if k not in self.roles and k != "act"}
         act = self.settings.get("act", "linear")
-        if act not in ACTIVATIONS:
+        if not isinstance(act, str) or act not in ACTIVATIONS:
             raise ValueError(f"act {act!r} is not one of {', '.join(ACTIVATIONS)}.")
         row, attrs = ACTIVATIONS[act]
         self.act = None if row is None else (row, attrs)
@@ -146,6 +146,11 @@ class Layer:
         for key in ("std", "value", "lr_mult", "decay_mult"):
             if key in wanted and (isinstance(wanted[key], bool) or not isinstance(wanted[key], int | float)):
                 raise TypeError(f"{key} of {role} must be a number, got {wanted[key]!r}.")
+            if key != "value" and not wanted.get(key, 0) >= 0:
+                raise ValueError(f"{key} of {role} must not be negative, got {wanted[key]!r}.")
+        for key, kind in (("static", bool), ("name", str)):
+            if not isinstance(wanted.get(key, kind()), kind):
+                raise TypeError(f"{key} of {role} must be a {kind.__name__}, got {wanted[key]!r}.")
         name = wanted.get("name", f"{self.name}.{role}")
         if "std" in wanted and "init" not in wanted:
             start["init"] = "normal"

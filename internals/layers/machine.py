@@ -104,6 +104,8 @@ class GradientMachine:
         """
         if not self.net.costs:
             raise RuntimeError(f"net {self.net.name!r} has no cost layer, so there is nothing to go back from.")
+        if callback is not None and not callable(callback):
+            raise TypeError(f"forward_backward: callback must be a function of a parameter, got {callback!r}.")
         swapped = PARTS["forward_backward"]
         if swapped is not None:
             return self._by(swapped, batch, callback)

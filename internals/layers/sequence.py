@@ -10,7 +10,7 @@ import numpy as np
 from internals import ops
 from internals.device import Array, device_of
 from internals.layers.argument import Argument, Form, Parameter
-from internals.layers.dense import numbers
+from internals.layers.dense import flag, numbers
 from internals.layers.layer import Layer, layer, pull
 from internals.layers.mixed import with_zeros
 
@@ -43,7 +43,8 @@ class LongShortTerm(Layer):
         numbers("lstmemory", x)
         if not x.sequence or len(x.shape) != 1 or x.size % 4:
             raise ValueError(f"an lstmemory layer needs sequences of 4 * size numbers, but its bottom is {x}.")
-        self.reverse, self.size = bool(reverse), x.size // 4
+        flag(reverse=reverse)
+        self.reverse, self.size = reverse, x.size // 4
         self.weight = self.parameter("weight", (x.size, self.size), fan_in=self.size)
         self.bias = self.optional("bias", (x.size,), init="constant")
         return Form((self.size,), sequence=True)

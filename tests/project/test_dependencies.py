@@ -122,10 +122,12 @@ def imported(path: Path) -> set[str]:
 SOURCES = sorted(path for folder in OURS for path in (ROOT / folder).rglob("*.py"))
 
 
-# Modules that are found by their own name: in the sandbox, among the tools, beside a test.
-BY_OWN_NAME = {path.stem for folder in ("autograder/inside", "tools") for path in (ROOT / folder).glob("*.py")} | {
-    "frames"
-}
+# Modules that are found by their own name: in the sandbox, among the tools, beside a test, on pytest's path.
+BY_OWN_NAME = {
+    path.stem
+    for folder in ("autograder/inside", "tools", "tests/autograder", "tests/internals")
+    for path in (ROOT / folder).glob("*.py")
+} | {"frames"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
