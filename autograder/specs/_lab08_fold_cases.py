@@ -16,6 +16,9 @@ CHAIN = 3_000
 # --- depth: calls in any order --------------------------------------------------------------------
 
 
+_SMALLEST: list[list[list[int]]] = [[], [[]]]
+
+
 def depth_edges(rng: np.random.Generator) -> list[Inputs]:
     shuffled = rng.permutation(CHAIN).tolist()
     chain: list[list[int]] = [[] for _ in range(CHAIN)]
@@ -29,8 +32,7 @@ def depth_edges(rng: np.random.Generator) -> list[Inputs]:
     return [
         {"inputs": case}
         for case in (
-            [],
-            [[]],
+            *_SMALLEST,
             [[], [0]],
             [[1], []],  # what is read comes later
             [[], [0], [0, 1]],  # a short way and a long one
@@ -253,7 +255,8 @@ def program(
 
 
 def random_program(rng: np.random.Generator, size: int, **settings: Any) -> Inputs:
-    ops, inputs = ["value"], [[]]
+    ops = ["value"]
+    inputs: list[list[int]] = [[]]
     for i in range(1, size):
         op = str(rng.choice(list(ARITY)))
         ops.append(op)
@@ -262,7 +265,8 @@ def random_program(rng: np.random.Generator, size: int, **settings: Any) -> Inpu
 
 
 def run_edges(rng: np.random.Generator) -> list[Inputs]:
-    v, pair = "value", [[], []]
+    v = "value"
+    pair: list[list[int]] = [[], []]
     return [
         program(rng, [v], [[]]),
         program(rng, [v, "tanh"], [[], [0]]),

@@ -35,12 +35,12 @@ def depth_torch(torch: Any, inputs: list[list[int]]) -> list[int]:
     depth = torch.zeros(len(inputs), dtype=torch.long)
     edges = [(k, i) for i, read in enumerate(inputs) for k in read]
     if not edges:
-        return depth.tolist()  # type: ignore[no-any-return]  # torch is not typed here
+        return depth.tolist()
     source, target = torch.tensor(edges).T
     while True:
         moved = depth.scatter_reduce(0, target, depth[source] + 1, "amax")
         if torch.equal(moved, depth):
-            return depth.tolist()  # type: ignore[no-any-return]
+            return depth.tolist()
         depth = moved
 
 
@@ -209,7 +209,8 @@ def _launches(batches: list[list[int]], ops: list[str]) -> list[list[Any]]:
 def _one_by_one(
     inputs: list[list[int]], ops: list[str], values: list[Any], rows: dict[str, Any], dense: Any
 ) -> list[Any]:
-    waiting, found = iter(values), []
+    waiting = iter(values)
+    found: list[Any] = []
     for op, read in zip(ops, inputs, strict=True):
         given: list[Any] = [found[k] for k in read]
         if op == "value":

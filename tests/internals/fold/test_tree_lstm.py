@@ -35,7 +35,7 @@ def test_folded_is_tree_by_tree(whole_cells: bool) -> None:
 
 @pytest.mark.slow
 def test_it_learns_what_a_function_is_about() -> None:
-    """Does it wait for the network or compute with numbers: 80 % of those held back, where the larger class has 64 %."""
+    """Does it wait for the network or compute with numbers: 80 % of those held back; the larger class has 64 %."""
     parts = (("asyncio",), ("_pydecimal", "fractions", "statistics", "datetime"))
     examples = [
         (tree, k) for k, part in enumerate(parts) for module in part for tree in functions_of(module, largest=60)
@@ -66,8 +66,8 @@ def test_a_syntax_tree_has_kinds_and_no_names() -> None:
     tree = syntax_tree(ast.parse("def f(x):\n    return x + 1").body[0])
     assert KINDS[tree.kind] == "FunctionDef"
     assert [KINDS[child.kind] for child in tree.children] == ["arguments", "Return"]
-    assert tree.size == 7
-    assert repr(tree) == "<FunctionDef, 7 nodes>"
+    assert tree.size == 8
+    assert repr(tree) == "<FunctionDef, 8 nodes>"
     assert {"Constant", "Name", "If", "BinOp", "arg"} <= set(KINDS)
     assert not {"AST", "stmt", "expr", "Num"} & set(KINDS)
 
