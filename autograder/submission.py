@@ -254,7 +254,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
     if not found:
         return practice.Checked(
             message="The file of this notebook could not be found out; it may have been renamed. "
-            'Give its path: submit("lab05_tape.ipynb"). Nothing was handed in.'
+            'Give its path: submit("NAME.ipynb"). Nothing was handed in.'
         )
     request = {
         "do": "submit",
