@@ -289,6 +289,9 @@ def _looped(
         return answer
 
     def once(*values: Any) -> list[Any]:
+        for i, value in zip(moving, values, strict=True):
+            if isinstance(leaves[i], Node) and leaves[i] in getattr(leaves[i].graph, "arguments", ()):
+                value.graph.arguments.add(value)  # still the caller's, in the first round
         after = body(*whole(values))
         found: list[Any] = []
         position = 0

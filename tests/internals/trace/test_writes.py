@@ -207,6 +207,23 @@ def test_a_write_into_an_argument_is_refused(write: Any) -> None:
         function(lambda x: write(x))(Tensor([1.0]))
 
 
+def test_a_write_into_an_argument_in_a_loop_is_refused() -> None:
+    def grown(x: Any) -> Any:
+        while x.sum() < 9:
+            x += 1
+        return x
+
+    def grown_apart(x: Any) -> Any:
+        x = x * 1
+        while x.sum() < 9:
+            x += 1
+        return x
+
+    with pytest.raises(TraceError, match="in-place add of an argument"):
+        function(grown)(Tensor([1.0]))
+    assert function(grown_apart)(Tensor([1.0])).item() == 9.0
+
+
 def test_a_write_into_what_was_made_inside_is_one_for_it_alone() -> None:
     def summed(x: Any) -> Any:
         total = x * 0
