@@ -65,13 +65,16 @@ class Signature:
         Of the results.
     spec : Spec, tuple of Spec, or None
         Of one example's result, as batching rules take it.
+    bundle : callable or None
+        Puts several results together; None where there is one.
     number : int
         In the order in which signatures were met.
     """
 
-    __slots__ = ("attrs", "kinds", "number", "op", "recording", "spec")
+    __slots__ = ("attrs", "bundle", "kinds", "number", "op", "recording", "spec")
 
     def __init__(self, op: Any, attrs: dict[str, Any], recording: bool, kinds: list[Kind], spec: Any, number: int):
+        self.bundle: Any = op.bundle_of(spec) if hasattr(op, "bundle_of") else op.bundle if op.results else None
         self.op: Any = op
         self.attrs, self.recording, self.kinds = attrs, recording, kinds
         self.spec, self.number = spec, number
@@ -241,7 +244,11 @@ class Deferred(Operators):
     def __int__(self) -> int:
         return int(self.value)
 
-    __index__ = __int__
+    def __index__(self) -> int:
+        raise TypeError(
+            "x[key]: the key is deferred and x is not, so x would be indexed at once, alone. Use "
+            "ops.take(x, key, axis=0)."
+        )
 
     def __len__(self) -> int:
         if not self.shape:
@@ -342,9 +349,9 @@ def run_deferred(op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any
     note.code, note.instruction = frame.f_code, frame.f_lasti
     batch.count += 1
     batch.pending.append(note)
-    if len(signature.kinds) == 1 and not op.results:
+    if signature.bundle is None:
         return Deferred(note, 0, signature.kinds[0])
-    return op.bundle([Deferred(note, i, kind) for i, kind in enumerate(signature.kinds)])
+    return signature.bundle([Deferred(note, i, kind) for i, kind in enumerate(signature.kinds)])
 
 
 def _two_batches(op: Any) -> ValueError:
@@ -398,7 +405,7 @@ def _signed(op: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], batch: Note
     spec = op.infer_from(inputs, attrs)
     if op.name == "transfer":
         device = _device_called(attrs["device"])
-    specs = list(spec) if isinstance(spec, tuple) else [spec]
+    specs = list(spec) if isinstance(spec, tuple | list) else [spec]
     kinds = [kind_of(tuple(one.shape), one.dtype, device) for one in specs]
     return Signature(op, attrs, mode.recording, kinds, spec, len(batch.signatures))
 

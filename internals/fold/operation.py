@@ -12,6 +12,9 @@ from typing import Any
 from internals.autodiff import vmap
 from internals.fold.deferred import Deferred, Note, Notes, Signature, run_deferred
 from internals.ops.spec import Spec
+from internals.ops.table import Op
+
+_INPUT = Op("input", lambda xp: None, vjp=None, infer=lambda: Spec((), bool), doc="An input of an operation.")
 
 
 class _Body(Notes):
@@ -23,7 +26,7 @@ class _Body(Notes):
 
     def stand_in(self, value: Deferred) -> Deferred:
         """A value of the same kind that is never known."""
-        note = Note(self, Signature(self, {}, True, [value.kind], None, -1), (), None, -1)
+        note = Note(self, Signature(_INPUT, {}, True, [value.kind], None, -1), (), None, -1)
         return Deferred(note, 0, value.kind)
 
     def run(self, values: Sequence[Deferred] | None = None) -> None:
@@ -47,8 +50,6 @@ class Operation:
             raise TypeError(f"operation: expected a function of tensors, got {type(function).__name__}.")
         self.function = function
         self.name: str = getattr(function, "__name__", type(function).__name__)
-        self.results: tuple[str, ...] | str = ()
-        self._bundle: Any = tuple
 
     def __call__(self, *inputs: Any) -> Any:
         if not any(type(value) is Deferred for value in inputs):
@@ -66,13 +67,14 @@ class Operation:
                     f"{self.name}: an operation returns a tensor computed from its inputs, or a tuple of them; got "
                     f"{type(one).__name__}."
                 )
-        if result is outs:
-            self.results, self._bundle = "several", getattr(type(result), "_make", type(result))
-        specs = tuple(Spec(one.shape, one.dtype) for one in outs)
-        return specs if self.results else specs[0]
+        specs = [Spec(one.shape, one.dtype) for one in outs]
+        return (
+            type(result)._make(specs) if hasattr(result, "_make") else type(outs)(specs) if result is outs else specs[0]
+        )
 
-    def bundle(self, results: list[Any]) -> Any:
-        return self._bundle(results)
+    def bundle_of(self, spec: Any) -> Any:
+        """What puts several results together as the function does; None where it gives one."""
+        return getattr(type(spec), "_make", type(spec)) if isinstance(spec, tuple | list) else None
 
     def run(self, values: list[Any], batched: list[bool]) -> list[Any]:
         """All examples at once, each result with their axis in front."""
@@ -86,7 +88,7 @@ class Operation:
 
         axes = tuple(0 if batched[i] else None for i in tensors)
         out = vmap(of_tensors, in_axes=axes, randomness="different")(*[values[i] for i in tensors])
-        return list(out) if self.results else [out]
+        return list(out) if isinstance(out, tuple | list) else [out]
 
     def __repr__(self) -> str:
         return f"<operation {self.name}>"

@@ -79,10 +79,10 @@ class Embedding(Module):
         count = self.weight.shape[0]
         if ids.dtype.kind not in "iu":
             raise TypeError(f"Embedding: ids must be integers, got {ids.dtype}.")
-        if isinstance(ids.data, np.ndarray) and ids.size and not 0 <= ids.data.min() <= ids.data.max() < count:
-            raise IndexError(
-                f"Embedding: ids go from {ids.data.min()} to {ids.data.max()}, but there are rows 0 to {count - 1}."
-            )
+        if isinstance(ids, Tensor) and isinstance(ids.data, np.ndarray) and ids.size:
+            lowest, highest = ids.data.min(), ids.data.max()
+            if not 0 <= lowest <= highest < count:
+                raise IndexError(f"Embedding: ids go from {lowest} to {highest}, but there are rows 0 to {count - 1}.")
         rows = ops.take(self.weight, ids, axis=0)
         if self.padding_idx is None:
             return rows

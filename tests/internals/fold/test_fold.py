@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -357,6 +358,30 @@ def test_an_operation_with_several_results_and_a_number() -> None:
     assert (one.numpy().tolist(), float(total)) == ([8, 2], 5)
 
 
+def test_an_operation_may_give_one_result_or_several() -> None:
+    either = fold.operation(lambda x, both: (x, x * 2) if both else x * 3)
+    out = fold.each(lambda k: either(fold.defer(float(k)), k % 2 == 0), range(4))
+    assert [[float(x) for x in one] if isinstance(one, tuple) else float(one) for one in out] == [[0, 0], 3, [2, 4], 9]
+
+
+def test_each_thread_has_its_own_batches() -> None:
+    def work(k: int) -> float:
+        return float(fold.each(lambda j: (fold.defer(float(j)) * k).sum(), range(6))[-1])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(16))) == [5.0 * k for k in range(16)]
+
+
+def test_embeddings_take_deferred_ids() -> None:
+    words = nn.Embedding(5, 3, padding_idx=0, rng=np.random.default_rng(0))
+    batch = fold.Batch()
+    out = fold.each(lambda k: words(fold.defer(k)), range(5), batch=batch)
+    np.testing.assert_array_equal([one.detach().numpy() for one in out], words(Tensor(np.arange(5))).detach().numpy())
+    assert max(launch.size for launch in batch.launches) == 5
+    with pytest.raises(IndexError, match=r"take of example 2, called at test_fold\.py"):
+        fold.each(lambda k: words(fold.defer(3 * k)), range(3))
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -403,6 +428,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a mixed index": (
         lambda: fold.Batch().defer(np.eye(3))[0, fold.Batch().defer(1)], TypeError, "stands alone",
     ),
+    "a Tensor indexed by what is deferred": (lambda: TABLE[fold.Batch().defer(1)], TypeError, "deferred"),
     "no function": (lambda: fold.operation(3), TypeError, "got int"),
     "a wrong schedule": (
         lambda: fold.each(lambda k: fold.defer(k) + 1, [0], schedule=lambda inputs, signatures: []),
