@@ -54,7 +54,7 @@ class Batch(Notes):
     launches : list of Launch
         What has run.
     scheduling : float
-        Seconds spent on finding schedules.
+        Seconds of processor time spent on finding schedules.
 
     Raises
     ------
@@ -116,9 +116,9 @@ class Batch(Notes):
             note.at = at
         inputs = [[one.note.at for one in note.inputs if type(one) is Deferred and not one.ready] for note in notes]
         signatures = [note.signature.number for note in notes]  # type: ignore[union-attr]  # only leaves have none
-        began = time.perf_counter()
+        began = time.thread_time()
         batches = self._scheduler(inputs, signatures)
-        self.scheduling += time.perf_counter() - began
+        self.scheduling += time.thread_time() - began
         if self._scheduler not in SCHEDULES.values():
             batches = check_schedule(batches, inputs, signatures, [repr(note) for note in notes])
         return [[notes[i] for i in batch] for batch in batches]

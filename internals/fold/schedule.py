@@ -44,10 +44,10 @@ def by_depth(inputs: Sequence[Sequence[int]], signatures: Sequence[Hashable]) ->
     -------
     list of lists of int
     """
+    kinds = {one: k for k, one in enumerate(dict.fromkeys(signatures))}
     batches: dict[tuple[int, int], list[int]] = {}
-    kinds: dict[Hashable, int] = {}
-    for i, (depth, signature) in enumerate(zip(depths(inputs), signatures, strict=True)):
-        batches.setdefault((depth, kinds.setdefault(signature, len(kinds))), []).append(i)
+    for i, depth in enumerate(depths(inputs)):
+        batches.setdefault((depth, kinds[signatures[i]]), []).append(i)
     return [batches[key] for key in sorted(batches)]
 
 
