@@ -32,7 +32,7 @@ PARTS = {
 def main(arguments: list[str]) -> int:
     """Run every part; 0 if all passed, and something was run."""
     environment = dict(os.environ)
-    environment.setdefault("OMP_NUM_THREADS", "1")  # a library's own threads would take the other worker's core
+    environment.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would take the other worker's core
     codes = []
     for name, part in PARTS.items():
         started = time.monotonic()
