@@ -186,7 +186,7 @@ def test_no_worker_outlives_its_consumer(how: signal.Signals, group: bool) -> No
         os.killpg(running.pid, how)
     else:
         running.send_signal(how)
-    _, told = running.communicate(timeout=20)
+    _, told = running.communicate(timeout=60)
     assert ("KeyboardInterrupt" in told) == group
     assert told.count("Traceback") == group, told  # the consumer's, and none of a worker's
     deadline = time.monotonic() + 5
