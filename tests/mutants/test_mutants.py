@@ -70,7 +70,9 @@ def test_there_are_enough_answers(lab: str, task: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.lab}-{sample.task}-{sample.kind}-{sample.title}")
+@pytest.mark.parametrize(
+    "sample", SAMPLES, ids=lambda sample: f"{sample.lab}-{sample.task}-{sample.kind}-{sample.title}"
+)
 def test_the_answer_gets_what_it_deserves(sample: Sample, grader: Grader) -> None:
     report = grader.grade_notebook(parse_notebook(answered(sample)), tasks=[sample.task])
     (result,) = report.tasks
