@@ -21,7 +21,7 @@ c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*
 c.ServerApp.jpserver_extensions = {"autograder.web": True}
 
 # The first lab is what opens; a file that isn't there would open an error box instead.
-FIRST = "lab05_tape.ipynb"
+FIRST = "lab01_tensor.ipynb"
 c.LabApp.default_url = f"/lab/tree/{FIRST}" if (LABS / FIRST).is_file() else "/lab"
 
 # Quick autosave (submit() hands in what is on the disk), and no news or update requests to the outside.
