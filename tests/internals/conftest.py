@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Any
 
 import pytest
+
+# Before a module that is collected here imports tensorflow, whose oneDNN gives an empty batch a wrong shape.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,10 +24,7 @@ def one_thread() -> None:
 @pytest.fixture(scope="session")
 def tf() -> Any:
     """tensorflow, imported after torch, quiet, and on the host only."""
-    import torch  # noqa: F401 - first: tensorflow's copy of OpenMP must not be the one torch finds
-
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    importlib.import_module("torch")  # first: tensorflow's copy of OpenMP must not be the one torch finds
     import tensorflow
 
     tensorflow.config.set_visible_devices([], "GPU")

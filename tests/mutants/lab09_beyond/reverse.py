@@ -82,7 +82,7 @@ def reverse_chain(forward, backward, x, g, steps, slots):
     return g
 
 
-# %% wrong: everything is kept | states were held
+# %% wrong: everything is kept | states? w(as|ere) held
 
 
 def reverse_chain(forward, backward, x, g, steps, slots):
@@ -164,7 +164,7 @@ def reverse_chain(forward, backward, x, g, steps, slots):
     return g
 
 
-# %% wrong: one slot too many | states were held
+# %% wrong: one slot too many | states? w(as|ere) held
 
 
 def reverse_chain(forward, backward, x, g, steps, slots):
@@ -191,7 +191,7 @@ def reverse_chain(forward, backward, x, g, steps, slots):
     return part(0, steps, x, g, slots + 1)
 
 
-# %% wrong: a state is still held by its name | states were held
+# %% wrong: a state is still held by its name | states? w(as|ere) held
 
 
 def reverse_chain(forward, backward, x, g, steps, slots):
