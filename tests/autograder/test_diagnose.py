@@ -255,6 +255,7 @@ RAISES: dict[str, Callable[[], Any]] = {
     "in_place_shape": grow,
     "in_place_dtype": cut,
     "broadcast": lambda: np.ones(2) + np.ones(3),
+    "one_number": lambda: float(np.ones(2)),  # type: ignore[arg-type]  # the mistake itself
     "inner_sizes": lambda: np.ones((2, 3)) @ np.ones((2, 3)),
     "axis": lambda: np.ones(2).sum(axis=1),
     "axes_transpose": lambda: np.ones(2).transpose(1, 0),
