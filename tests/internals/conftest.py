@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -19,6 +20,13 @@ def one_thread() -> None:
     """What is computed here is small: torch's threads would only wait for each other."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def collections_are_short() -> None:
+    """What was imported stays: a full collection need not walk three frameworks, and many tests ask for one."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

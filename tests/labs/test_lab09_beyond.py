@@ -302,6 +302,7 @@ def test_two_ways_to_count_agree_on_long_chains() -> None:
     assert oracles.binomial(100, 3) == 374
 
 
+@pytest.mark.slow
 def test_the_driver_counts_states_and_steps() -> None:
     """A chain that keeps everything is told of what it held; one that runs too far, of that."""
 
