@@ -1,0 +1,1 @@
+"""Training over several processes: messages, parameter server, collectives, data parallel, distributed graphs."""
