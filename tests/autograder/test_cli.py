@@ -64,6 +64,7 @@ def one_error_line(err: str) -> str:
 # --- help -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_help_comes_at_once() -> None:
     seconds = []
     for _ in range(5):
@@ -98,6 +99,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 # --- grading --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["grade", str(write(lab / "right.ipynb"))]) == 0
@@ -106,6 +108,7 @@ def test_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_not_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["grade", str(write(lab / "wrong.ipynb", **WRONG))]) == 1
@@ -127,6 +130,7 @@ def test_many_files_get_a_line_each_and_the_worst_exit_code(lab: Path, capsys: p
     assert cli.run(["grade", *map(str, files[1::-1])]) == 1, "the worst, not the last"
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_json(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(write(lab / "a.ipynb")), str(lab / "none.ipynb")]
@@ -152,6 +156,7 @@ def test_pages(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{lab / 'x' / 'none.ipynb'}: " in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no file names that are not text")
 def test_a_name_that_is_not_text(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,6 +167,7 @@ def test_a_name_that_is_not_text(lab: Path, capsys: pytest.CaptureFixture[str]) 
     assert "bad\\udcff" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_full_disk_keeps_the_old_page_and_says_so(
     lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -325,6 +331,7 @@ def test_interrupted(lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
     assert one_error_line(capsys.readouterr().err) == "autograder: interrupted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["oracles", "status"]])
 def test_output_to_a_full_disk(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
@@ -342,6 +349,7 @@ def test_output_to_a_full_disk(arguments: list[str]) -> None:
     assert "No space left on device" in one_error_line(done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--help"], ["oracles", "status"]])
 def test_a_reader_that_went_away(arguments: list[str]) -> None:
     reader, writer = os.pipe()
@@ -396,6 +404,7 @@ def test_the_life_of_the_oracles(tmp_path_factory: pytest.TempPathFactory) -> No
         assert typed("oracles", "stop", env=env).stdout == "Ended: tensorflow, torch.\n"
 
 
+@pytest.mark.slow
 def test_a_runtime_directory_that_is_open_to_others(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     done = typed("oracles", "start", env={"AUTOGRADER_RUNTIME_DIR": str(tmp_path / "open")})

@@ -52,6 +52,7 @@ def test_arrays_keep_dtype_shape_and_layout(array: np.ndarray) -> None:
         assert back.strides == array.strides
 
 
+@pytest.mark.slow
 @given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, min_side=0)), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_view_keeps_its_bytes(array: np.ndarray, data: st.DataObject) -> None:
@@ -129,6 +130,7 @@ def test_hostile_frames_raise_frame_error_and_nothing_else(body: bytes) -> None:
         decode(body)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 @settings(max_examples=300, deadline=None)
 def test_noise_raises_frame_error_or_is_data(body: bytes) -> None:
@@ -169,6 +171,7 @@ def test_frames_over_a_pipe() -> None:
     os.close(read)
 
 
+@pytest.mark.slow
 def test_a_slow_or_lying_writer_costs_no_more_than_the_timeout() -> None:
     read, write = os.pipe()
     started = time.monotonic()

@@ -100,6 +100,7 @@ def test_edges_come_first_and_have_fresh_numbers() -> None:
     assert one[0]["x"] != other[0]["x"]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_where_the_learner_works(tmp_path: Path) -> None:
     # In a process of its own: pytest's Hypothesis plugin has chosen a place for this one.
     code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import small_lab\n"
@@ -119,6 +120,7 @@ def test_no_case_fails() -> None:
     assert generate.shrink(a_task(), 5, lambda inputs: False, calls=50) is None
 
 
+@pytest.mark.slow
 def test_the_search_ends_in_time() -> None:
     def slow(inputs: Inputs) -> bool:
         time.sleep(0.01)
@@ -167,6 +169,7 @@ def test_size_prefers_what_is_quick_to_read() -> None:
 # --- answers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cases_come_with_the_answer_all_agree_on() -> None:
     task = a_task()
     cases = key_of(task).cases(task)
@@ -183,6 +186,7 @@ def broken(framework: Any, x: np.ndarray) -> np.ndarray:
     raise RuntimeError("no kernel")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -201,6 +205,7 @@ def test_a_task_without_a_sure_answer_says_so(changed: dict[str, Any], words: st
         key_of(task).cases(task)
 
 
+@pytest.mark.slow
 def test_a_fault_in_one_task_leaves_the_others() -> None:
     bad, good = a_task(name="bad", oracles={"one": double, "other": broken}), a_task()
     key = AnswerKey(Lab("labxx_small", "Small", (bad, good)), 5, {"one": Fake("one"), "other": Fake("other")})

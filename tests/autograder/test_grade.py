@@ -34,6 +34,7 @@ def verdicts(report: Report) -> dict[str, str]:
     return {task.name: task.verdict for task in report.tasks}
 
 
+@pytest.mark.slow
 def test_full_marks(lab: Lab, tmp_path: Path) -> None:
     report = graded(write(tmp_path / "right.ipynb"), seed=5)
     assert report.full_marks
@@ -68,6 +69,7 @@ def test_a_fault_in_one_task_costs_only_that_task(lab: Lab, tmp_path: Path, kind
     assert report.points == (20.0 if verdict == "right" else 10.0)
 
 
+@pytest.mark.slow
 def test_tasks_are_reported_in_the_labs_order(lab: Lab, tmp_path: Path) -> None:
     made = notebook()
     made["cells"] = [made["cells"][0], *made["cells"][3:], *made["cells"][1:3]]
@@ -78,6 +80,7 @@ def test_tasks_are_reported_in_the_labs_order(lab: Lab, tmp_path: Path) -> None:
     assert [one.name for one in graded(path).tasks] == ["double", "parts"]
 
 
+@pytest.mark.slow
 def test_one_task_only(lab: Lab, tmp_path: Path) -> None:
     from autograder.notebook import read_notebook
 
@@ -121,6 +124,7 @@ def test_the_cases_of_a_batch_are_answered_once(lab: Lab, tmp_path: Path) -> Non
     assert sorted(asked) == ["double", "parts"]
 
 
+@pytest.mark.slow
 def test_an_oracle_that_fails_leaves_its_task_ungraded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(framework: Any, x: Any) -> Any:
         raise RuntimeError("no kernel for this")
@@ -133,6 +137,7 @@ def test_an_oracle_that_fails_leaves_its_task_ungraded(monkeypatch: pytest.Monke
     assert not report.full_marks
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_is_not_the_learners(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = grade.judge_task
 
@@ -147,6 +152,7 @@ def test_a_fault_of_ours_is_not_the_learners(lab: Lab, tmp_path: Path, monkeypat
     assert "a fault in the autograder: ZeroDivisionError: ours" in report.tasks[0].message
 
 
+@pytest.mark.slow
 def test_as_handed_in(lab: Lab, tmp_path: Path) -> None:
     raw = write(tmp_path / "right.ipynb").read_bytes()
     assert grade_bytes(raw, "right.ipynb", grader=Grader(oracles=ORACLES)).full_marks

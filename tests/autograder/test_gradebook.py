@@ -193,6 +193,7 @@ def test_many_processes_may_open_and_submit_at_once(tmp_path):
         assert queries.counts(book) == (5, 40)
 
 
+@pytest.mark.slow
 def test_a_new_file_that_another_program_holds_is_waited_for(tmp_path):
     path = tmp_path / "gradebook.sqlite"
     raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -225,6 +226,7 @@ def test_half_done_migration_leaves_nothing_behind(tmp_path, monkeypatch):
         assert hand_in(book).attempt == 1
 
 
+@pytest.mark.slow
 def test_locked_database_says_so_and_keeps_what_it_has(book, monkeypatch):
     hand_in(book)
     monkeypatch.setattr("autograder.gradebook.store.BUSY_SECONDS", 0.2)
@@ -294,6 +296,7 @@ print(book.submit(bytes(2_000_000), lab="lab05_tape", learner="ada", filename="b
 """
 
 
+@pytest.mark.slow
 def test_full_disk_is_one_line_and_loses_nothing(tmp_path):
     """With the size limit of a process in place of a full disk, so that it needs no rights."""
     done = subprocess.run(
@@ -320,6 +323,7 @@ except GradebookError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_from_the_start_is_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FULL_FROM_THE_START, str(tmp_path / "gradebook.sqlite")],
@@ -370,6 +374,7 @@ def test_read_only_folder(tiny_disk):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_killed_in_mid_write_keeps_every_acknowledged_submission(tmp_path):
     """A writer is killed without warning; what it had printed as stored must be there, whole."""
     path = tmp_path / "gradebook.sqlite"
@@ -393,6 +398,7 @@ def test_killed_in_mid_write_keeps_every_acknowledged_submission(tmp_path):
     assert sqlite3.connect(path).execute("pragma integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.slow
 def test_opening_an_existing_gradebook_does_not_import_alembic(book):
     code = (
         "import sys\nfrom autograder.gradebook import open_gradebook\n"

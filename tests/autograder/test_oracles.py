@@ -49,6 +49,7 @@ def gone(pid: int, patience: float = 5.0) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 def test_eight_starters_start_one(home: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         started = list(pool.map(lambda _: starting.launch(STAND_IN), range(8)))
@@ -56,6 +57,7 @@ def test_eight_starters_start_one(home: Path) -> None:
     assert hello()["pid"] == hello()["pid"]
 
 
+@pytest.mark.slow
 def test_it_says_what_it_is(home: Path) -> None:
     said = hello()
     assert (said["framework"], said["code"]) == (STAND_IN, runtime.code_version())
@@ -63,12 +65,14 @@ def test_it_says_what_it_is(home: Path) -> None:
     assert os.getsid(said["pid"]) == said["pid"], "it must outlive the terminal it was started from"
 
 
+@pytest.mark.slow
 def test_it_ends_when_idle(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOGRADER_ORACLE_IDLE", "0.3")
     assert gone(hello()["pid"])
     assert not starting.socket_path(STAND_IN).exists()
 
 
+@pytest.mark.slow
 def test_it_ends_when_told(home: Path) -> None:
     pid = hello()["pid"]
     assert client.stop((STAND_IN,)) == [STAND_IN]
@@ -76,6 +80,7 @@ def test_it_ends_when_told(home: Path) -> None:
     assert client.stop((STAND_IN,)) == []
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_listen_is_killed(home: Path) -> None:
     pid = hello()["pid"]
     os.kill(pid, signal.SIGSTOP)
@@ -83,6 +88,7 @@ def test_a_process_that_does_not_listen_is_killed(home: Path) -> None:
     assert gone(pid, 1.0)
 
 
+@pytest.mark.slow
 def test_a_killed_one_is_started_again(home: Path) -> None:
     first = hello()["pid"]
     os.kill(first, signal.SIGKILL)
@@ -91,6 +97,7 @@ def test_a_killed_one_is_started_again(home: Path) -> None:
     assert hello()["pid"] != first
 
 
+@pytest.mark.slow
 def test_one_with_older_code_is_replaced(home: Path) -> None:
     def old(listener: socket.socket) -> None:
         connection, _ = listener.accept()
@@ -133,6 +140,7 @@ def test_one_that_breaks_off_twice_is_an_oracle_error(home: Path, small_lab: Lab
     assert asked == ["answer", "answer"], "once more, in case it had just ended for want of work"
 
 
+@pytest.mark.slow
 def test_waiting_is_told_and_bounded(home: Path, small_lab: Lab) -> None:
     told: list[str] = []
 

@@ -45,6 +45,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_values_go_in_and_come_out(kind: str) -> None:
     with Runner(small_lab(), notebook_around("def f(x): return x"), kind=kind, drivers=DRIVERS) as runner:
@@ -55,18 +56,21 @@ def test_values_go_in_and_come_out(kind: str) -> None:
             np.testing.assert_equal(outcome.value, value)
 
 
+@pytest.mark.slow
 def test_inputs_keep_their_strides() -> None:
     view = np.broadcast_to(np.arange(3.0), (4, 3))[:, ::-1]
     outcome = attacked("def f(x): return list(x.strides)", x=view)
     assert outcome == Answer(list(view.strides))
 
 
+@pytest.mark.slow
 def test_a_name_bound_later_changes_nothing_but_a_note() -> None:
     seen = run(cells("def f(x): return 1", 'check("attacked")', "def f(x): return 2"), KIND)
     assert seen.outcomes["attacked"] == Answer(1)
     assert "bound again in cell 3" in seen.notes["attacked"][0]
 
 
+@pytest.mark.slow
 def test_tasks_asked_for_out_of_order_get_what_their_check_saw() -> None:
     notebook = cells("def f(x): return 1", 'check("attacked")', "def f(x): return 2\n" + BEFORE, 'check("before")')
     with Runner(small_lab(), notebook, kind=KIND, drivers=DRIVERS) as runner:
@@ -86,6 +90,7 @@ def test_skipped_cells_do_not_run() -> None:
     assert outcome == Answer(1)
 
 
+@pytest.mark.slow
 def test_a_failing_cell_says_so_where_its_name_is_missed() -> None:
     outcome = attacked("x = 1\ny = undefined\ndef f(x): return x")
     assert isinstance(outcome, Missing)
@@ -94,12 +99,14 @@ def test_a_failing_cell_says_so_where_its_name_is_missed() -> None:
     assert "cell 1, line 2" in outcome.traceback
 
 
+@pytest.mark.slow
 def test_an_import_that_only_the_kernel_has_says_so() -> None:
     outcome = attacked("import torch\ndef f(x): return x")
     assert isinstance(outcome, Missing)
     assert "No module named 'torch'. That module is not there while the lab is graded" in outcome.because
 
 
+@pytest.mark.slow
 def test_names_missing_for_other_reasons() -> None:
     assert attacked("g = 1").because == "no cell defines `f`."
     skipped = attacked(("def f(x): pass", ["training"]))
@@ -115,6 +122,7 @@ def test_what_a_cell_bound_before_it_failed_counts() -> None:
     assert attacked("def f(x): return x\n1 / 0") == Answer(3)
 
 
+@pytest.mark.slow
 def test_tracebacks_show_the_learners_lines_only() -> None:
     outcome = attacked(
         "import numpy as np", "def g(x):\n    return np.ones(2) @ np.ones(x)\n\ndef f(x):\n    return g(x)"
@@ -130,6 +138,7 @@ def test_tracebacks_show_the_learners_lines_only() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_deep_recursion_is_told_in_a_few_lines() -> None:
     outcome = attacked("def f(x):\n    return f(x)")
     assert isinstance(outcome, Raised)
@@ -138,6 +147,7 @@ def test_deep_recursion_is_told_in_a_few_lines() -> None:
     assert "more calls" in outcome.traceback
 
 
+@pytest.mark.slow
 def test_errors_in_the_driver_have_no_learners_frame() -> None:
     drivers = "def before(names, x): return 1\ndef after(names, x): return 1\ndef attacked(names, x): raise TypeError('f should return a tuple')\n"
     outcome = run(notebook_around("def f(x): return x"), KIND, drivers=drivers).outcomes["attacked"]
@@ -146,6 +156,7 @@ def test_errors_in_the_driver_have_no_learners_frame() -> None:
     assert outcome.traceback == ""
 
 
+@pytest.mark.slow
 def test_what_is_printed_is_kept_in_part() -> None:
     assert attacked("def f(x):\n    print('hello')\n    return x") == Answer(3, "hello\n")
     outcome = attacked("def f(x):\n    for _ in range(100_000): print('hello')\n    return x")
@@ -221,6 +232,7 @@ def test_other_programs_are_refused_by_a_real_shell_too(command: str, kind: str)
     assert seen.cause == "processes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_plots_are_headless(kind: str) -> None:
     lab = small_lab(packages=("numpy", "matplotlib"), cell_limit=30.0, total_limit=60.0)
@@ -228,6 +240,7 @@ def test_plots_are_headless(kind: str) -> None:
     assert run(notebook_around(plot), kind, lab).outcomes["attacked"] == Answer("agg")
 
 
+@pytest.mark.slow
 def test_a_death_replays_the_cells_that_worked_and_not_the_one_that_killed() -> None:
     seen = run(
         cells(
@@ -244,6 +257,7 @@ def test_a_death_replays_the_cells_that_worked_and_not_the_one_that_killed() -> 
     assert seen.outcomes["after"] == Answer(2)
 
 
+@pytest.mark.slow
 def test_a_task_hurt_by_anothers_leftovers_is_asked_again() -> None:
     drivers = (
         DRIVERS
@@ -264,6 +278,7 @@ def test_the_notebook_as_a_whole_has_a_limit() -> None:
     assert time.monotonic() - started < 3 + 2 + 6  # seven starts of a sandbox on a busy machine
 
 
+@pytest.mark.slow
 def test_a_wrong_driver_is_our_fault_not_the_learners() -> None:
     with (
         Runner(small_lab(), notebook_around("f = 1"), kind=KIND, drivers="def before(:") as runner,
@@ -281,6 +296,7 @@ def test_a_sandbox_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPa
         runner.call(runner.lab.task("attacked"), {"x": 1})
 
 
+@pytest.mark.slow
 def test_a_spare_sandbox_is_used_as_it_is() -> None:
     with (
         sandbox.Pool(small_lab(), kind=KIND) as pool,
@@ -289,6 +305,7 @@ def test_a_spare_sandbox_is_used_as_it_is() -> None:
         assert runner.call(runner.lab.task("attacked"), {"x": 1}) == Answer(1)
 
 
+@pytest.mark.slow
 def test_text_from_inside_steers_no_terminal() -> None:
     outcome = attacked(
         "def f(x):\n    print('\\x1b[2J\\u202eab')\n    raise ValueError('\\x1b]0;a\\x07 \\u2066 \u00e9')"
@@ -298,6 +315,7 @@ def test_text_from_inside_steers_no_terminal() -> None:
     assert outcome.printed == "\\x1b[2J\\u202eab\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
     ("fault", "cause"), [("while True:\n        x += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")]
@@ -309,6 +327,7 @@ def test_where_it_hung_or_crashed_is_told(kind: str, fault: str, cause: str) -> 
     assert outcome.detail.endswith("(it was at cell 4, line 3, in g)"), outcome.detail
 
 
+@pytest.mark.slow
 def test_died_tells_which_cell() -> None:
     with Runner(small_lab(), notebook_around("import os; os._exit(3)"), kind=KIND, drivers=DRIVERS) as runner:
         runner.reach(runner.lab.task("attacked"))

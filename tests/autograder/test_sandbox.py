@@ -169,6 +169,7 @@ def attacked(names, x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_the_project_and_no_other_package_is_seen(kind: str) -> None:
     with Box(small_lab(), kind) as box:
@@ -216,6 +217,7 @@ def test_nothing_of_the_project_and_no_other_package_is_seen(kind: str) -> None:
         }, sorted(mine)[:20]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sandbox_answers_soon(kind: str) -> None:
     took = []
@@ -253,6 +255,7 @@ def test_boxes_leave_no_descriptor_directory_or_group_behind(kind: str) -> None:
         assert not list(Path("/sys/fs/cgroup").glob(f"**/{name}"))
 
 
+@pytest.mark.slow
 def test_the_pool_has_spares_and_closes_them() -> None:
     with sandbox.Pool(small_lab(), kind=KINDS[0], size=1) as pool:
         first = pool.take()
@@ -339,6 +342,7 @@ def test_importing_the_sandbox_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
 def test_root_becomes_nobody_known_where_the_files_allow_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     uids = []

@@ -84,6 +84,7 @@ def test_labs_tasks_and_submissions_are_listed(server):
     assert "/lab/tree/lab05_tape.ipynb" in answer.body
 
 
+@pytest.mark.slow
 def test_feedback_page_is_the_stand_alone_one_with_ways_back(server):
     answer = server.get(f"/autograder/submission/{server.mine}")
     assert answer.status == 200
@@ -255,6 +256,7 @@ def test_server_listens_on_this_machine_only(server):
     assert addresses <= {"0100007F"}
 
 
+@pytest.mark.slow
 def test_every_lab_there_is_gets_a_section_even_when_nothing_is_handed_in(tmp_path):
     with open_gradebook(tmp_path / "gradebook.sqlite") as book:
         page = views.overview(book, "nobody", views.Links("/autograder/", "/lab", "/book/"), tmp_path)

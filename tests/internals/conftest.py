@@ -15,6 +15,14 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+@pytest.hookimpl(tryfirst=True)  # before markers select
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs TensorFlow is slow, if only because importing it takes nine seconds."""
+    for item in items:
+        if "tf" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
     """What is computed here is small: torch's threads would only wait for each other."""

@@ -191,6 +191,7 @@ def test_the_tape_is_used_once_unless_retained() -> None:
         grad(out, chain.x)
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_alive() -> None:
     gc.collect()
     before = len(_waiting)

@@ -166,6 +166,7 @@ def test_the_host_cannot_read_device_memory(read: Callable[[Any], Any], sim: Sim
     assert sim.counters.to_host == 0
 
 
+@pytest.mark.slow
 def test_numpy_of_a_device_tensor_is_refused(sim: Sim) -> None:
     x = Tensor(random(2), device=sim)
     for read in (x.numpy, lambda: np.asarray(x), lambda: np.add(random(2), x)):
@@ -178,6 +179,7 @@ def test_numpy_of_a_device_tensor_is_refused(sim: Sim) -> None:
 # Counting
 
 
+@pytest.mark.slow
 def test_transfers_are_counted_exactly(sim: Sim) -> None:
     x = Tensor(random(3, 4), device=sim)
     assert (sim.counters.to_device, sim.counters.to_device_bytes) == (1, 48)
@@ -251,6 +253,7 @@ def test_to_and_back_is_differentiable(sim: Sim) -> None:
     np.testing.assert_allclose(x.grad.numpy(), 2 * random(3), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_copy_on_a_device_is_a_copy(sim: Sim) -> None:
     host = random(3)
     array = sim.from_host(host)
@@ -261,6 +264,7 @@ def test_a_copy_on_a_device_is_a_copy(sim: Sim) -> None:
     assert sim.to_host(array)[1] != 100
 
 
+@pytest.mark.slow
 def test_shares_memory(sim: Sim) -> None:
     a = sim.from_host(random(3, 4))
     assert shares_memory(a, a.T)
@@ -269,6 +273,7 @@ def test_shares_memory(sim: Sim) -> None:
     assert isinstance(a.T, SimArray)
 
 
+@pytest.mark.slow
 def test_layout_survives_a_transfer(sim: Sim) -> None:
     host = random(3, 4).T
     assert sim.from_host(host).strides == host.strides
@@ -281,6 +286,7 @@ def spread(array: np.ndarray) -> np.ndarray:
     return np.broadcast_to(array + 1, (2, *array.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -312,6 +318,7 @@ def test_a_result_keeps_the_layout_that_numpy_gave_it(
     assert got.dtype == want.dtype
 
 
+@pytest.mark.slow
 def test_the_base_of_a_view_is_the_array_that_owns_the_memory(sim: Sim) -> None:
     array = sim.from_host(random(3, 4))
     assert array.base is None
@@ -319,6 +326,7 @@ def test_the_base_of_a_view_is_the_array_that_owns_the_memory(sim: Sim) -> None:
     assert (array + 1).base is None
 
 
+@pytest.mark.slow
 def test_bfloat16_lies_in_device_memory_too(sim: Sim) -> None:
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     host = random(3, 5).astype(bfloat16)
@@ -341,6 +349,7 @@ def test_functions_in_modules_of_numpy_work_there_too(sim: Sim) -> None:
 # Copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda array: pickle.loads(pickle.dumps(array))], ids=["deepcopy", "pickle"]
 )
@@ -355,6 +364,7 @@ def test_copies_of_arrays_and_devices(copied: Callable[[Any], Any], sim: Sim) ->
     np.testing.assert_array_equal(sim.to_host(other), random(3, 4).T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [[1.0], None, "abc"])
 def test_what_is_no_array_is_not_copied_to_a_device(what: Any, sim: Sim) -> None:
     with pytest.raises(TypeError, match="sim:7: from_host takes a NumPy array, got"):
@@ -364,6 +374,7 @@ def test_what_is_no_array_is_not_copied_to_a_device(what: Any, sim: Sim) -> None
 # Import
 
 
+@pytest.mark.slow
 def test_importing_internals_brings_none_of_the_heavy_ones() -> None:
     code = "import sys, internals, internals.nn, internals.optim, internals.autodiff; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

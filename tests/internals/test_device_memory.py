@@ -53,6 +53,7 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.slow
 def test_threads_share_a_simulated_accelerator(often: None) -> None:
     """Loaders copy from threads of their own: nothing is lost from memory, counters or clock."""
     sim, wrong = device("sim:6"), []

@@ -239,6 +239,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_ml_dtypes_the_error_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout == (
@@ -246,6 +247,7 @@ def test_without_ml_dtypes_the_error_says_what_to_install() -> None:
     )
 
 
+@pytest.mark.slow
 def test_importing_the_framework_does_not_import_ml_dtypes() -> None:
     code = "import sys, internals; print('ml_dtypes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import torch
+from frameworks import tf
 from torch.nn import functional
 
 from internals import Tensor, nn, ops
@@ -253,6 +253,7 @@ def test_every_way_is_the_eager_one(name: str, way: str) -> None:
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_torch_and_tensorflow_agree(name: str) -> None:
     program = PROGRAMS[name]

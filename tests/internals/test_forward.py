@@ -43,6 +43,7 @@ def pushed(example: Example, where: str) -> tuple[np.ndarray, np.ndarray]:
     return to_host(value), to_host(tangent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", DEVICES)
 @pytest.mark.parametrize("group", DIFFERENTIABLE, ids=str)
 def test_tangents_are_the_transpose_of_cotangents(group: Group, where: str) -> None:
@@ -72,6 +73,7 @@ def test_tangents_are_the_transpose_of_cotangents(group: Group, where: str) -> N
         np.testing.assert_allclose(forward, backward, rtol=tolerance, atol=tolerance, err_msg=str(example))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [g for g in DIFFERENTIABLE if g.case.op not in NOT_IN_TORCH], ids=str)
 def test_tangents_as_torch(group: Group) -> None:
     for example in group.examples:

@@ -215,6 +215,7 @@ def test_hooks_on_one_of_several_results_and_on_sim() -> None:
     np.testing.assert_array_equal(to_host(x.grad), [18, 0, 12])
 
 
+@pytest.mark.slow
 def test_a_hook_dies_with_its_tensor() -> None:
     gc.collect()
     before = len(hooks)

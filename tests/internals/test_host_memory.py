@@ -34,6 +34,7 @@ def run(**environment: str) -> tuple[int, str]:
     return int(faults), kept
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator is Linux's")
 def test_freed_memory_is_kept_unless_the_environment_says_otherwise() -> None:
     """16 MB at a time, 4,000 pages of it each time that is given back."""

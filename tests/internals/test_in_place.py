@@ -141,6 +141,7 @@ def test_a_view_made_under_no_grad_is_refused_by_name() -> None:
         v += 1.0
 
 
+@pytest.mark.slow
 def test_a_recorded_write_leaves_nothing_behind() -> None:
     """No circles: what was written through views is freed by reference counts alone."""
     sim = device("sim:3")

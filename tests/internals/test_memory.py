@@ -47,6 +47,7 @@ def test_memory_after_backward_of_100_chained_1k_matmuls() -> None:
     assert left < 3 * matrix, "something is left beside the result and the gradient"
 
 
+@pytest.mark.slow
 def test_memory_of_a_chain_is_freed_as_it_is_used() -> None:
     """Counted exactly by the simulated accelerator: live bytes fall from node to node of the reverse pass."""
     sim, n, length = device("sim:3"), 16, 100
@@ -80,6 +81,7 @@ def test_memory_of_a_chain_is_freed_as_it_is_used() -> None:
     assert sim.counters.allocated == before
 
 
+@pytest.mark.slow
 def test_a_dropped_result_frees_its_tape_without_the_garbage_collector() -> None:
     """No circles: reference counts alone free what was recorded."""
     sim = device("sim:3")

@@ -222,6 +222,7 @@ def test_a_second_free_is_refused() -> None:
     del other
 
 
+@pytest.mark.slow
 def test_handles_in_a_circle_go_with_the_garbage_collector_also_while_the_pool_works() -> None:
     class Owner:
         pass
@@ -301,6 +302,7 @@ def test_a_source_without_memory_is_asked_again_after_the_cache_was_emptied() ->
     del kept
 
 
+@pytest.mark.slow
 def test_memory_that_was_given_back_is_gone_at_once() -> None:
     """Segment and block refer to each other, yet no garbage collector is waited for."""
     gc.collect()

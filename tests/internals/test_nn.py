@@ -141,6 +141,7 @@ def digits() -> tuple[np.ndarray, ...]:
     return tuple(train_test_split(x.astype(np.float32) / 16, y, test_size=0.25, random_state=0, stratify=y))
 
 
+@pytest.mark.slow
 def test_an_mlp_learns_digits(digits: tuple[np.ndarray, ...]) -> None:
     """At least 96 % of digits it has not seen; the time is printed, not tested."""
     import time

@@ -330,6 +330,7 @@ FLAT = {"sign", "floor", "ceil", "round", "trunc"}
 """Rows whose derivative is 0 wherever there is one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", DIFFERENTIABLE, ids=str)
 def test_second_order(group: Group) -> None:
     """The gradients of the gradients are their finite differences, by the inputs and by the cotangent."""

@@ -41,6 +41,7 @@ def test_reused_nonleaf() -> None:
     assert x.grad.item() == 21
 
 
+@pytest.mark.slow
 def test_50_000_chained_adds() -> None:
     """Neither the reverse pass nor freeing the tape recurses, and no interpreter limit is raised for it."""
     limit = sys.getrecursionlimit()
@@ -55,6 +56,7 @@ def test_50_000_chained_adds() -> None:
     assert sys.getrecursionlimit() == limit
 
 
+@pytest.mark.slow
 def test_50_000_chained_adds_never_differentiated() -> None:
     """A tape that no backward pass went over is freed without recursion as well."""
     y = leaf(1.0)

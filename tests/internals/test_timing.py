@@ -193,6 +193,7 @@ def test_views_cost_nothing(sim: Sim) -> None:
 # What a chapter shows
 
 
+@pytest.mark.slow
 def test_moving_costs_more_than_computing(sim: Sim) -> None:
     """Adding 1 to 64 MiB: the way there and back takes many times as long as the kernel."""
     sim.model = Model()

@@ -178,6 +178,7 @@ def test_the_tape_differentiates_through_every_derivative(seed: int) -> None:
     compare(found, want, f"{name} of {of(Ours).__doc__}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_second_derivatives_as_tensorflow(tf: Any, seed: int) -> None:
     rng = np.random.default_rng(300 + seed)

@@ -191,6 +191,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path / "x")], cwd=ROOT, capture_output=True, text=True, check=True

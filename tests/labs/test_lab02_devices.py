@@ -258,6 +258,7 @@ def test_edges_reach_where_answers_break() -> None:
             assert piece in text[task], f"{task}: no edge has {piece}"
 
 
+@pytest.mark.slow
 def test_a_trace_never_frees_what_was_given_to_another() -> None:
     """No pool could tell: such a case would ask for the impossible."""
     for seed in range(5):

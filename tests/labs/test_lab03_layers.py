@@ -227,6 +227,7 @@ def replayed(task: Task, inputs: dict[str, Any]) -> Any:
     return {"values": values, "velocities": velocities, "gradients": zeros, "held": values}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
@@ -274,6 +275,7 @@ PLAYED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule", "mistake"),
     [pytest.param(name, rule, key, id=f"{name}-{key}") for name, rule, table in PLAYED for key in table],

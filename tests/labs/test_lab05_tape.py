@@ -188,6 +188,7 @@ def test_the_whole_lab_runs_in_a_minute() -> None:
 # --- the spec -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in TASKS if task.id != "stale"])
 def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
@@ -210,6 +211,7 @@ def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
             assert task.judge(inputs, {"order": found}, want) == []
 
 
+@pytest.mark.slow
 def test_a_replay_of_a_script_gives_what_the_oracles_give() -> None:
     task = LAB.task("stale")
     for inputs in cases(task):

@@ -213,6 +213,7 @@ def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
             assert not compare(answer, want[first])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_solution_passes_through_the_drivers(task: Task) -> None:
     names = solved()

@@ -16,6 +16,7 @@ from autograder import doctor
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_json_names_versions_without_importing_frameworks() -> None:
     program = (
         "import sys\nfrom autograder import doctor\ncode = doctor.main(['--json'])\n"
@@ -87,6 +88,7 @@ def test_a_program_that_fails_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_
     assert doctor.program("Node.js", ("node",), "Needed", "get it").state == "optional"
 
 
+@pytest.mark.slow
 def test_runs_before_anything_is_installed() -> None:
     # -S leaves site-packages out, as on a machine where make setup has not run.
     done = subprocess.run(

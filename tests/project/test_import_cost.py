@@ -31,6 +31,7 @@ def brought_by(statement: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_internals_brings_numpy_only() -> None:
     assert brought_by("import internals") == {"internals", "numpy"}
 

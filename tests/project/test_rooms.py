@@ -20,6 +20,7 @@ def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_rooms_are_kept() -> None:
     done = lint_imports(ROOT)
     assert done.returncode == 0, done.stdout

@@ -107,6 +107,7 @@ def test_workers_end_when_the_consumer_leaves(kind: str) -> None:
         assert ended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_more_than_ahead_are_waiting(kind: str) -> None:
     planned: list[int] = []

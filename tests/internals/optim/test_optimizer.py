@@ -64,6 +64,7 @@ def test_a_saved_state_is_plain() -> None:
     json.dumps(saved, default=np.ndarray.tolist)
 
 
+@pytest.mark.slow
 def test_groups_have_their_own_settings() -> None:
     """As torch's: a setting a group does not give is the optimizer's; a later group joins."""
     mine, theirs = pair(), [torch.tensor(p.detach().numpy().copy(), requires_grad=True) for p in pair()]

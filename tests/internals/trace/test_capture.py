@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import torch
+from frameworks import tf
 
 from internals import Tensor, ops
 from internals.trace import TraceError, function
@@ -150,6 +150,7 @@ def test_a_captured_program_is_the_program(program: Callable[..., Any]) -> None:
     assert len(traced.traces) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [branch, halved, skipping], ids=lambda program: program.__name__)
 def test_autograph_gives_the_same(program: Callable[..., Any]) -> None:
     source = {

@@ -134,6 +134,7 @@ def test_what_changes_at_every_call_is_found_out() -> None:
         traced(Tensor([1.0]), 3)
 
 
+@pytest.mark.slow
 def test_a_method_is_traced_for_each_object_and_goes_with_it() -> None:
     class Doubled(nn.Module):
         @function
