@@ -74,6 +74,7 @@ def test_help_comes_at_once() -> None:
     assert min(seconds) <= 0.3
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     code = "import sys; from autograder import cli; cli.run(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(

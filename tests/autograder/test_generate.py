@@ -74,6 +74,7 @@ def key_of(task: Task, **oracles: Any) -> AnswerKey:
     return AnswerKey(Lab("labxx_small", "Small", (task,)), 5, found)
 
 
+@pytest.mark.slow
 def test_same_seed_same_cases() -> None:
     first, second, other = (generate.draw(a_task(), seed) for seed in (5, 5, 6))
     assert len(first) == len(second) == 3 + 25

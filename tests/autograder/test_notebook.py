@@ -190,6 +190,7 @@ def test_line_numbers_stay_those_of_the_cell() -> None:
     assert to_python("x = 1\n\ndef f(:\n    pass")[2] == 3
 
 
+@pytest.mark.slow
 def test_ipython_is_imported_only_where_it_is_needed() -> None:
     code = (
         "import sys\nfrom autograder.notebook import make_cell\nfor source in ('x = 5 % 3', 'await f()', 'def f(:', 'x = \"%time\"'):\n"

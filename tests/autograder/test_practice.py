@@ -212,6 +212,7 @@ def warm_pid() -> int:
     raise AssertionError("there is no warm process")
 
 
+@pytest.mark.slow
 def test_outside_a_notebook_it_says_what_to_do():
     code = "from autograder import check\nresult = check('rules')\nprint(result)\nassert not result"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -226,6 +227,7 @@ def test_importing_the_package_costs_nothing():
     subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
 
 
+@pytest.mark.slow
 def test_names_stay_functions_whatever_was_imported_before():
     code = (
         "import autograder.practice, autograder.submission\nfrom autograder import check, submit\n"

@@ -79,6 +79,7 @@ def test_tasks_asked_for_out_of_order_get_what_their_check_saw() -> None:
         assert runner.call(runner.lab.task("attacked"), {"x": 1}) == Answer(1)
 
 
+@pytest.mark.slow
 def test_skipped_cells_do_not_run() -> None:
     outcome = attacked(
         "def f(x): return 1",
@@ -118,6 +119,7 @@ def test_names_missing_for_other_reasons() -> None:
     assert "line 1" in syntax.because
 
 
+@pytest.mark.slow
 def test_what_a_cell_bound_before_it_failed_counts() -> None:
     assert attacked("def f(x): return x\n1 / 0") == Answer(3)
 

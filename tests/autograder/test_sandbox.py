@@ -230,6 +230,7 @@ def test_a_sandbox_answers_soon(kind: str) -> None:
     assert min(took) < 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_box_returns_at_once_and_can_be_closed_at_once(kind: str) -> None:
     Box(small_lab(), kind).close()
@@ -336,6 +337,7 @@ def test_landlock_paths_without_masks(tmp_path: Path) -> None:
     assert landlock.without(str(tmp_path / "e"), [str(tmp_path / "e")]) == []
 
 
+@pytest.mark.slow
 def test_importing_the_sandbox_imports_nothing_heavy() -> None:
     code = "import sys, autograder.sandbox; print([m for m in ('hypothesis', 'torch', 'IPython', 'sqlalchemy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -111,6 +111,7 @@ def test_hostile_sources_do_not_break_it():
     assert cut(history(nested, "f = " + "-" * 100_000 + "1", "\0", "f = 1"), ["f"]).cells[-1].number == 4
 
 
+@pytest.mark.slow
 def test_long_session_is_quick():
     cells = history(*[f"x{n} = x{n - 1} + 1\ndef f{n}(a):\n    return [a for a in range(x{n})]" for n in range(1, 501)])
     cut(cells, ["f500"])

@@ -93,6 +93,7 @@ def test_feedback_page_is_the_stand_alone_one_with_ways_back(server):
     assert html.source_hash(html.asset("copy.js")) in answer.headers["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 def test_ungraded_submission_says_that_nothing_is_lost(server):
     answer = server.get(f"/autograder/submission/{server.ungraded}")
     assert answer.status == 200
@@ -247,6 +248,7 @@ def test_jupyterlab_saves_often_and_asks_nobody_for_news(server):
     assert news["schema"]["properties"]["fetchNews"]["default"] == "false"
 
 
+@pytest.mark.slow
 def test_server_listens_on_this_machine_only(server):
     assert json.loads(server.get("/api/status").body)["started"]
     listening = (Path("/proc/net/tcp").read_text() if Path("/proc/net/tcp").exists() else "").splitlines()

@@ -37,6 +37,7 @@ def test_the_pages_do_tell_people_what_to_type() -> None:
     assert len(typed()) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "command"), typed())
 def test_a_command_on_a_page_exists_with_its_options(page: str, command: str) -> None:
     words = shlex.split(command)[1:]

@@ -149,6 +149,7 @@ def test_a_result_may_be_written_to_and_an_error_leaves_nothing_behind() -> None
     assert ops.draw_seed(rng) == int(same.integers(2**63))
 
 
+@pytest.mark.slow
 def test_as_torch() -> None:
     rng = np.random.default_rng(1)
     a, b, x = (rng.standard_normal(shape) for shape in ((4, 4), (4, 4), (2, 4)))

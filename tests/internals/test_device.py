@@ -145,6 +145,7 @@ def test_python_numbers_live_everywhere(sim: Sim) -> None:
 # The host can't read it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "read",
     [
@@ -194,6 +195,7 @@ def test_transfers_are_counted_exactly(sim: Sim) -> None:
     assert (sim.counters.to_device, sim.counters.to_host) == (1, 3)
 
 
+@pytest.mark.slow
 def test_a_training_step_moves_nothing(sim: Sim) -> None:
     w, b = Tensor(random(4, 3), device=sim, requires_grad=True), Tensor(random(3), device=sim, requires_grad=True)
     x, target = Tensor(random(5, 4), device=sim), Tensor(np.array([0, 1, 2, 1, 0]), device=sim)
@@ -205,6 +207,7 @@ def test_a_training_step_moves_nothing(sim: Sim) -> None:
     assert w.grad.device is sim
 
 
+@pytest.mark.slow
 def test_memory_is_counted_and_released(sim: Sim) -> None:
     start = sim.counters.allocated
     x = Tensor(random(10, 10), device=sim)
@@ -220,6 +223,7 @@ def test_memory_is_counted_and_released(sim: Sim) -> None:
     assert sim.counters.peak - start == 800
 
 
+@pytest.mark.slow
 def test_launches_count_kernels_and_not_views(sim: Sim) -> None:
     x = Tensor(random(3, 4), device=sim)
     sim.reset()
@@ -231,6 +235,7 @@ def test_launches_count_kernels_and_not_views(sim: Sim) -> None:
     assert sim.counters.launches == 2
 
 
+@pytest.mark.slow
 def test_reset_keeps_live_memory(sim: Sim) -> None:
     start = sim.counters.allocated
     x = Tensor(random(10), device=sim)
@@ -244,6 +249,7 @@ def test_reset_keeps_live_memory(sim: Sim) -> None:
 # Moving
 
 
+@pytest.mark.slow
 def test_to_and_back_is_differentiable(sim: Sim) -> None:
     x = Tensor(random(3), requires_grad=True)
     y = x.to(sim)
@@ -335,6 +341,7 @@ def test_bfloat16_lies_in_device_memory_too(sim: Sim) -> None:
     np.testing.assert_array_equal(sim.to_host(array[1:] * array[1:]), host[1:] * host[1:])
 
 
+@pytest.mark.slow
 def test_functions_in_modules_of_numpy_work_there_too(sim: Sim) -> None:
     matrix = random(3, 3)
     values, vectors = sim.xp.linalg.eigh(sim.from_host(matrix @ matrix.T))

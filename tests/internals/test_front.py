@@ -308,6 +308,7 @@ def test_a_bar_on_a_terminal() -> None:
     assert b"32/32" in told
 
 
+@pytest.mark.slow
 def test_workers_end_when_fit_is_stopped() -> None:
     """While the error is still held, as a notebook holds the last one."""
 

@@ -34,6 +34,7 @@ def resumable(model: Any, epochs: int, initial_epoch: int = 0) -> Any:
     return model.fit(X, Y, epochs=epochs, initial_epoch=initial_epoch, batch_size=10, verbose=0).history["loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "rmsprop", "adagrad", "lion"])
 def test_training_resumes_exactly(tmp_path: Path, optimizer: str) -> None:
     """Weights, moving statistics, the optimizer's memory, dropout and the order of examples go on as they were."""
@@ -185,6 +186,7 @@ def changed(value: Any, rng: np.random.Generator) -> Any:
     return [None, "x", -1, [], {}, 1.5][rng.integers(6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["architecture", "training"])
 def test_a_changed_description_is_told_in_one_line(tmp_path: Path, part: str) -> None:
     """Whatever is changed in the header's JSON: the model comes back, or the error names the file."""

@@ -31,6 +31,7 @@ def one_wrong(x: Any) -> Any:
     return ops.exp(x) + ops.index_put(ops.zeros_like(x), 1e-3, key=(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["cpu", "sim:0"])
 @pytest.mark.parametrize("full", [False, True])
 def test_passes_what_is_right(full: bool, where: str) -> None:

@@ -176,6 +176,7 @@ def test_a_product_in_pieces_is_the_whole(groups: int, monkeypatch: pytest.Monke
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_float16_is_added_up_in_float32() -> None:
     """What lies between would overflow, or stand still at 2048, in float16; forward and backward."""
     ones = np.ones((1, 1, 1, 3000), np.float16)

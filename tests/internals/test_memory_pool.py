@@ -75,6 +75,7 @@ sizes = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(sizes, st.integers(-12, -1)), max_size=40))
 def test_random_requests_go_where_a_naive_pool_puts_them(requests: list[int]) -> None:

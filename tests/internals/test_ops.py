@@ -144,6 +144,7 @@ def test_as_tensorflow(group: Group, where: str, tf: Any) -> None:
     check_each(group.examples, lambda example: compare(ours(example, where), tensorflow_answer(tf, example)))
 
 
+@pytest.mark.slow
 @on_every_device
 @pytest.mark.parametrize("group", DIFFERENTIABLE, ids=str)
 def test_as_finite_differences(group: Group, where: str) -> None:

@@ -88,6 +88,7 @@ def test_one_node_serves_all_results() -> None:
     assert out.radius.node.inputs[0].saved[0] is x
 
 
+@pytest.mark.slow
 def test_forward_mode_as_torch() -> None:
     (vx, vy), (dx, dy) = points(), points()
     value, tangent = jvp(

@@ -78,6 +78,7 @@ def test_a_flipped_view_starts_at_its_last_entry(where: str) -> None:
     assert v.storage.address == x.storage.address
 
 
+@pytest.mark.slow
 @on_every_device
 def test_storage_counts_and_names_who_shares_it(where: str) -> None:
     x = Tensor(random(3, 4), device=where)
@@ -100,6 +101,7 @@ def test_storage_counts_and_names_who_shares_it(where: str) -> None:
     assert "2 tensors" in repr(x.storage)
 
 
+@pytest.mark.slow
 def test_the_storage_of_nothing() -> None:
     storage = Tensor(random(2)).storage
     gc.collect()
@@ -115,6 +117,7 @@ def test_an_empty_tensor_has_a_place_too(where: str) -> None:
     assert not shares_memory(x, x.T)
 
 
+@pytest.mark.slow
 def test_looking_keeps_no_memory_alive() -> None:
     from internals import device
 
@@ -128,6 +131,7 @@ def test_looking_keeps_no_memory_alive() -> None:
     assert sim.counters.allocated == before
 
 
+@pytest.mark.slow
 def test_a_view_keeps_its_base() -> None:
     x = Tensor(random(3, 4))
     v = x.T[0]

@@ -285,6 +285,7 @@ def test_a_cotangent_used_twice_is_not_changed_by_accumulation() -> None:
     np.testing.assert_allclose(y.grad.numpy(), random(3), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_no_garbage_is_left_for_the_collector() -> None:
     gc.collect()
     gc.disable()

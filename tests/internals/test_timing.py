@@ -217,6 +217,7 @@ def test_small_kernels_are_bound_by_launches(sim: Sim) -> None:
     assert sim.now == pytest.approx(100 * 5e-6 + sim.model.kernel_seconds(80, 10))
 
 
+@pytest.mark.slow
 def test_large_kernels_hide_the_launches(sim: Sim) -> None:
     sim.model = Model()
     x = sim.from_host(np.zeros((512, 512), np.float32))
@@ -229,6 +230,7 @@ def test_large_kernels_hide_the_launches(sim: Sim) -> None:
     assert sim.now == pytest.approx(5e-6 + 2e-6 + 2 * 512**3 / 19.5e12 + 19 * (2e-6 + 2 * 512**3 / 19.5e12))
 
 
+@pytest.mark.slow
 def test_prefetching_hides_a_copy(sim: Sim) -> None:
     """The next batch comes while this one is computed."""
 
@@ -280,6 +282,7 @@ def test_what_was_on_its_way_before_a_reset_has_arrived(sim: Sim) -> None:
     assert sim.timeline()[-1].start == 1
 
 
+@pytest.mark.slow
 def test_the_timeline_is_bounded(sim: Sim) -> None:
     for _ in range(2**16 + 10):
         sim.clock.work("wait", 0)

@@ -252,6 +252,7 @@ def test_what_comes_out_is_on_the_tape() -> None:
     np.testing.assert_array_equal(to_host(x.grad), np.ones((3, 2)))
 
 
+@pytest.mark.slow
 def test_under_the_transformations_and_over_them() -> None:
     (x,) = arrays((3, 4))
     f, g = lambda x: (ops.sin(x) * x).sum(), lambda x: (torch.sin(x) * x).sum()

@@ -169,6 +169,7 @@ def test_the_whole_lab_runs_in_a_minute() -> None:
 # --- the spec -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_the_solution_agrees_with_arithmetic_and_replays_run(task: Task) -> None:
     """On every case the driver with the solution gives the answer, and so do the lines shown in the feedback."""
@@ -228,6 +229,7 @@ def test_values_are_fresh_and_all_different() -> None:
     assert len(set(one.tolist())) == one.size
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab01_tensor; print([name for name in {heavy} if name in sys.modules])"
@@ -240,6 +242,7 @@ def test_a_driver_needs_numpy_and_the_standard_library_only() -> None:
     assert set(imports) - set(sys.stdlib_module_names) == {"numpy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     "forged",

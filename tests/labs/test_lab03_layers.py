@@ -325,6 +325,7 @@ def test_a_refusal_names_whole_words() -> None:
     assert task.judge(inputs, {"refused": "fc reads my_labels_2"}, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("forged", [None, 1, "x", [], {}, [1], [None, None, None], np.array("a"), [np.zeros(2)] * 3])
 def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
@@ -338,6 +339,7 @@ def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
         pass  # the grader takes these for a wrong answer
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab03_layers; print([name for name in {heavy} if name in sys.modules])"

@@ -278,6 +278,7 @@ def test_an_array_as_source_comes_back_the_same(array: np.ndarray) -> None:
     assert np.array_equal(again, array)
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab05_tape; print([name for name in {heavy} if name in sys.modules])"
@@ -290,6 +291,7 @@ def test_a_driver_needs_numpy_and_the_standard_library_only() -> None:
     assert set(imports) - set(sys.stdlib_module_names) == {"numpy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["order", "accumulate", "backward", "stale"])
 @pytest.mark.parametrize(
     "forged",

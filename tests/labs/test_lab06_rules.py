@@ -192,6 +192,7 @@ def test_the_whole_lab_runs_in_a_minute() -> None:
 # --- the spec -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
@@ -286,6 +287,7 @@ def test_a_mistake_that_is_played_is_wrong_somewhere(task: Task) -> None:
     assert told == seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("forged", [None, 1, "x", [], {}, [1], [None, None, None], np.array("a"), [np.zeros(2)] * 3])
 def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
@@ -299,6 +301,7 @@ def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
         pass  # the grader takes these for a wrong answer
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab06_rules; print([name for name in {heavy} if name in sys.modules])"

@@ -233,6 +233,7 @@ def shape_of(value: Any) -> Any:
     return [shape_of(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("forged", [None, 1, "x", [], {}, [1], [None, None, None], [2, [["add", [9, 0]]], 2], [[], []]])
 def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
@@ -247,6 +248,7 @@ def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:
         pass  # the grader takes these for a wrong answer
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab07_tracing; print([name for name in {heavy} if name in sys.modules])"

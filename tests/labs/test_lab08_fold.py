@@ -214,6 +214,7 @@ def test_a_replay_runs_and_gives_what_the_oracles_give(task: Task) -> None:
             assert answer == want
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("forged", [None, 1, "x", [], {}, [None], [[1]], [["x", 1]], {"most": 0}, {"results": 1}])
 def test_a_forged_answer_is_never_right(task: Task, forged: Any) -> None:

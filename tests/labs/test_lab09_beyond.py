@@ -195,6 +195,7 @@ def test_the_whole_lab_runs_in_a_minute() -> None:
 # --- the spec -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
@@ -328,6 +329,7 @@ def test_the_driver_counts_states_and_steps() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab09_beyond; print([name for name in {heavy} if name in sys.modules])"
@@ -340,6 +342,7 @@ def test_a_driver_needs_numpy_and_the_standard_library_only() -> None:
     assert set(imports) - set(sys.stdlib_module_names) == {"numpy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in TASKS if task.id != "tangents"])
 @pytest.mark.parametrize(
     "forged",

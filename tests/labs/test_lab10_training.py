@@ -188,6 +188,7 @@ def test_the_whole_lab_runs_in_a_minute() -> None:
 # --- the spec -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
@@ -262,6 +263,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "mistake"), [(name, mistake) for name in MISTAKES for mistake in MISTAKES[name]])
 def test_every_mistake_is_told_from_the_others_somewhere(name: str, mistake: str) -> None:
     """Some case shows this mistake and no other, and the judge names it."""
@@ -281,6 +283,7 @@ def test_every_mistake_is_told_from_the_others_somewhere(name: str, mistake: str
     pytest.fail(f"no case of {name} shows the mistake {mistake!r} alone")
 
 
+@pytest.mark.slow
 def test_a_spec_imports_nothing_heavy() -> None:
     heavy = ("torch", "tensorflow", "hypothesis", "internals")
     code = f"import sys, autograder.specs.lab10_training; print([name for name in {heavy} if name in sys.modules])"
@@ -293,6 +296,7 @@ def test_a_driver_needs_numpy_and_the_standard_library_only() -> None:
     assert set(imports) - set(sys.stdlib_module_names) == {"numpy"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     "forged",

@@ -130,6 +130,7 @@ BY_OWN_NAME = {
 } | {"frames"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_are_declared(path: Path) -> None:
     declared = {canonicalize_name(requirement.name) for requirement in DECLARED}

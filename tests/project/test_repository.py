@@ -142,6 +142,7 @@ def test_ci_runs_the_readme_command_and_what_precommit_runs() -> None:
     assert {"make test", "make book"} <= set(steps)
 
 
+@pytest.mark.slow
 def test_version_is_said_once_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]

@@ -19,6 +19,7 @@ class Point(NamedTuple):
     label: int
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "shape", "dtype", "classes"),
     [

@@ -73,6 +73,7 @@ def test_an_error_reaches_the_consumer(kind: str, items: range, function: Any, e
     assert ended()
 
 
+@pytest.mark.slow
 def test_an_item_that_can_not_be_sent_is_an_error() -> None:
     with pytest.raises(TypeError, match="pickle '_thread.lock' object[^$]*item 2 "):
         list(read(range(4)).map(hides).prefetch(2, processes=True))
@@ -90,6 +91,7 @@ def test_an_error_in_the_plan_reaches_the_consumer() -> None:
             next(items)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_named() -> None:
     reader = read(range(6)).map(lambda i: os.kill(os.getpid(), signal.SIGKILL) if i == 3 else i)
     with pytest.raises(RuntimeError, match="worker process 1 ended by signal 9[^$]*item 3 of epoch 0"):
@@ -97,6 +99,7 @@ def test_a_worker_that_is_killed_is_named() -> None:
     assert ended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_workers_end_when_the_consumer_leaves(kind: str) -> None:
     for taken in range(3):
@@ -126,6 +129,7 @@ def test_no_more_than_ahead_are_waiting(kind: str) -> None:
     assert ended()
 
 
+@pytest.mark.slow
 def test_big_items_both_ways_do_not_block() -> None:
     """Each pipe holds 64 kB or so; recipes and items of 1 MB must not wait for each other."""
     stream = read(lambda: (np.full(125_000, i, np.int64) for i in range(12)))
@@ -133,6 +137,7 @@ def test_big_items_both_ways_do_not_block() -> None:
     assert [item[0] for item in made] == list(range(1, 13))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_many_items_are_made_at_once_as_there_are_workers(kind: str) -> None:
     """No item is ready before three are in the making."""

@@ -50,6 +50,7 @@ def test_the_description_tells_the_heights() -> None:
     assert "a: 2 points, from height 2.5 to 0" in draw_paths({"a": [[2.0, 1.0], [0, 0]]}, np.eye(2), title="t").svg
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("paths", "bowl", "why"),
     [

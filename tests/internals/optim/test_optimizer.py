@@ -147,6 +147,7 @@ def test_a_model_moved_to_a_device_takes_its_state_along() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_nan_goes_through_as_in_torch() -> None:
     x, t = Tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 2.0], requires_grad=True)
     x.grad, t.grad = Tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0])

@@ -190,6 +190,7 @@ def test_transformations_inside(name: str) -> None:
 # --- the scale --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_scale_as_torchs() -> None:
     """60 steps, some with infinite or NaN gradients, some clipped after unscaling; saved and loaded half way."""
     settings: dict[str, Any] = {
@@ -301,6 +302,7 @@ def train(half: str | None, scaler: LossScaler) -> float:
     return loss.item() * 1e6
 
 
+@pytest.mark.slow
 def test_training_with_a_scale_is_as_good_as_in_float32() -> None:
     full = train(None, LossScaler(enabled=False))
     assert full < 0.05
@@ -308,11 +310,13 @@ def test_training_with_a_scale_is_as_good_as_in_float32() -> None:
     assert train("float16", LossScaler(enabled=False)) > 4 * full
 
 
+@pytest.mark.slow
 def test_bfloat16_wants_no_scale() -> None:
     pytest.importorskip("ml_dtypes")
     assert train("bfloat16", LossScaler(enabled=False)) < 0.1
 
 
+@pytest.mark.slow
 def test_master_weights_keep_what_half_would_lose() -> None:
     """500 steps of 1e-4 on a weight of 1: in float16 1 - 1e-4 is 1."""
 

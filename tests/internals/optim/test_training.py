@@ -14,6 +14,7 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, *shape]).standard_normal(shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sgd_as_torch_over_50_steps(momentum: float, dtype: str) -> None:
