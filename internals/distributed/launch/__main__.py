@@ -1,0 +1,7 @@
+"""``python -m internals.distributed.launch``."""
+
+import sys
+
+from internals.distributed.launch import main
+
+sys.exit(main())
