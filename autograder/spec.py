@@ -110,6 +110,8 @@ class Lab:
     memory_bytes: int = 1 << 30
     processes: int = 1
     """How many processes a learner's code may have; 1: it can't start another. Threads are always allowed."""
+    loopback: bool = False
+    """Whether they may talk over TCP, where the sandbox has a network of its own with a loopback and nothing else."""
 
     def __post_init__(self) -> None:
         for task in self.tasks:

@@ -96,6 +96,7 @@ class Box:
             "overhead": _OVERHEAD,
             "cpu": int(lab.total_limit) + 30,
             "processes": lab.processes,
+            "loopback": lab.loopback,
             "threads": _THREADS,
             "uid": self.uid if self.uid != os.geteuid() else 0,
         }

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -135,6 +136,10 @@ def run_canary(kind: str) -> Proof:
         proof.kept["files"] = _files(probe)
         proof.kept["processes"] = _processes(probe)
         proof.limits = probe.close()
+    if kind == "bubblewrap":
+        without = proof.kept.pop("network", "not tried")
+        with _asking(proof, "network"), _Probe(kind, loopback=True) as probe:
+            proof.kept["network"] = without or _beyond(probe)
     with _asking(proof, "memory"):
         proof.kept["memory"] = _memory(kind)
     with _asking(proof, "tree"):
@@ -188,6 +193,12 @@ class _Probe:
 
 def _network(probe: _Probe) -> str:
     return _got(probe.ask("network"))
+
+
+def _beyond(probe: _Probe) -> str:
+    """Whether the loopback of a sandbox that has one is its own, and its only network."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return _got(probe.ask("beyond", port=listener.getsockname()[1]))
 
 
 def _files(probe: _Probe) -> str:

@@ -149,7 +149,7 @@ def _exec_sandbox(order: dict[str, Any], group: cgroups.Group | None, scratch: s
     _set_limits(order)
     if bubblewrapped:
         filter_read, filter_write = os.pipe()
-        os.write(filter_write, seccomp.program(processes=order["processes"], pid=None))
+        os.write(filter_write, seccomp.program(processes=order["processes"], pid=None, loopback=order["loopback"]))
         os.close(filter_write)
         os.set_inheritable(filter_read, True)
         arguments = bubblewrap.command(

@@ -7,6 +7,7 @@ the process it is told to try.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import time
@@ -25,6 +26,25 @@ def network(names: dict[str, Any]) -> list[str]:
         "a netlink socket": lambda: socket.socket(16, socket.SOCK_RAW),
     }
     return [what for what, attempt in attempts.items() if _works(attempt)]
+
+
+def beyond(names: dict[str, Any], port: int) -> list[str]:
+    """Where a sandbox with TCP of its own gets to: a listener outside at `port`, or any address that isn't its own."""
+    got = [f"{what} could be opened" for what in network(names) if what != "an internet socket"]
+    if _connect("127.0.0.1", port) != errno.ECONNREFUSED:
+        got.append("a port outside was reached")
+    if _connect("192.0.2.1", 9) != errno.ENETUNREACH:
+        got.append("there is a route to other machines")
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        if _connect(*own.getsockname()):
+            got.append("its own loopback is down")
+    return got
+
+
+def _connect(host: str, port: int) -> int:
+    with socket.socket() as made:
+        made.settimeout(1.0)
+        return made.connect_ex((host, port))
 
 
 def files(names: dict[str, Any], target: str, readable: list[str], writable: list[str]) -> list[str]:

@@ -61,6 +61,7 @@ _CLONE, _CLONE3, _SOCKETPAIR = (56, 220), (435, 435), (53, 199)
 _KILL, _TGKILL, _QUEUE, _TGQUEUE = (62, 129), (234, 131), (129, 138), (297, 240)
 _PRLIMIT, _FCNTL, _IOCTL = (302, 261), (72, 25), (16, 29)
 
+_AF_UNIX, _AF_INET, _SOCK_STREAM, _IPPROTO_TCP = 1, 2, 1, 6
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020000 | 0x00000080
 _F_SETSIG, _F_SETOWN, _F_SETOWN_EX = 10, 8, 15
@@ -111,7 +112,23 @@ def _case(number: int, *steps: bytes) -> bytes:
     return _if_equal(number, len(body) // _INSTRUCTION) + body
 
 
-def program(*, processes: int, pid: int | None, changes: bool = True, machine: str | None = None) -> bytes:
+def _only(family: int, kind: int, *then: bytes) -> tuple[bytes, ...]:
+    """Allow a socket of this family and kind, if `then` does; refuse any other."""
+    steps = then or (_give(_ALLOW),)
+    return (
+        _argument(0),
+        _if_equal(family, 3 + len(steps)),
+        _argument(1),
+        _mask(0xF),
+        _if_equal(kind, len(steps)),
+        *steps,
+        _refuse(errno.EACCES),
+    )
+
+
+def program(
+    *, processes: int, pid: int | None, changes: bool = True, loopback: bool = False, machine: str | None = None
+) -> bytes:
     """The filter as the kernel reads it.
 
     Parameters
@@ -122,6 +139,8 @@ def program(*, processes: int, pid: int | None, changes: bool = True, machine: s
         The only process that may be sent signals; None where a pid namespace, or Landlock, hides all others.
     changes : bool
         Whether owners and modes of files may be changed: only where no file of this user can be seen.
+    loopback : bool
+        Whether there may be TCP connections: only where a network namespace has nothing but a loopback.
 
     Raises
     ------
@@ -134,24 +153,19 @@ def program(*, processes: int, pid: int | None, changes: bool = True, machine: s
     audit, column = _ARCHITECTURES[machine]
     parts = [_load(_ARCH), _if_equal(audit, 0, 1), _give(_KILL_PROCESS), _load(_NR)]
     parts.append(_if_greater(_NEWEST, 1) + _refuse(errno.ENOSYS))
-    for numbers in _NETWORK.values():
-        parts.append(_case(numbers[column], _refuse(errno.EACCES)))
+    for name, numbers in _NETWORK.items():
+        if not loopback:
+            parts.append(_case(numbers[column], _refuse(errno.EACCES)))
+        elif name == "socket":
+            tcp = (_argument(2), _if_equal(0, 1), _give(_ALLOW), _if_equal(_IPPROTO_TCP, 1), _give(_ALLOW))
+            parts.append(_case(numbers[column], *_only(_AF_INET, _SOCK_STREAM, *tcp)))
     for numbers in (*_REFUSED.values(), *(() if changes else _CHANGES.values())):
         parts.append(_case(numbers[column], _refuse(errno.EPERM)))
     for numbers in () if changes else _IGNORED.values():
         parts.append(_case(numbers[column], _refuse(0)))
     # Only the low 32 bits of arguments are looked at: the kernel takes these as 32-bit, too.
-    # AF_UNIX, SOCK_STREAM: what an event loop wakes itself with. A datagram socket could write to any path.
-    stream_pair = (
-        _argument(0),
-        _if_equal(1, 4),
-        _argument(1),
-        _mask(0xF),
-        _if_equal(1, 1),
-        _give(_ALLOW),
-        _refuse(errno.EACCES),
-    )
-    parts.append(_case(_SOCKETPAIR[column], *stream_pair))
+    # What an event loop wakes itself with. A datagram socket could write to any path.
+    parts.append(_case(_SOCKETPAIR[column], *_only(_AF_UNIX, _SOCK_STREAM)))
     # glibc falls back to clone, whose flags can be read here; those of clone3 lie in memory.
     parts.append(_case(_CLONE3[column], _refuse(errno.ENOSYS)))
     if processes <= 1:

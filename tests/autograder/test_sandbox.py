@@ -47,7 +47,7 @@ def leaky(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     copy = tmp_path / "sandbox"
     shutil.copytree(ROOT / "autograder" / "sandbox", copy)
     edits = {
-        "network": ("seccomp.py", "for numbers in _NETWORK.values():", "for numbers in ():"),
+        "network": ("seccomp.py", "for name, numbers in _NETWORK.items():", "for name, numbers in ():"),
         "files-read": (
             "launcher.py",
             "rules.append((temporary",
@@ -93,6 +93,28 @@ def test_the_canary_notices_a_wall_that_leaks(
 ) -> None:
     leaky(weakness, monkeypatch, tmp_path)
     assert canary.run_canary("landlock").kept[promise] != ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("bubblewrap" not in KINDS, reason="no bubblewrap here")
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("bubblewrap.py", '"--unshare-net",', "", "port outside was reached"),
+        ("seccomp.py", '_case(numbers[column], *_only(_AF_INET, _SOCK_STREAM, *tcp))', 'b""', "datagram socket"),
+    ],
+    ids=["namespace", "filter"],
+)  # fmt: skip
+def test_the_canary_notices_a_loopback_that_is_not_its_own(
+    file: str, old: str, new: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copy = tmp_path / "sandbox"
+    shutil.copytree(ROOT / "autograder" / "sandbox", copy)
+    text = (copy / file).read_text()
+    assert old in text
+    (copy / file).write_text(text.replace(old, new))
+    monkeypatch.setattr("autograder.sandbox.box._LAUNCHER", copy / "launcher.py")
+    assert words in canary.run_canary("bubblewrap").kept["network"]
 
 
 def test_official_grading_refuses_what_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +296,11 @@ def test_the_pool_has_spares_and_closes_them() -> None:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("processes", [1, 8])
 @pytest.mark.parametrize("pid", [None, 7])
-def test_every_jump_of_the_filter_lands_inside_it(machine: str, processes: int, pid: int | None) -> None:
-    program = seccomp.program(processes=processes, pid=pid, machine=machine)
+@pytest.mark.parametrize("loopback", [False, True])
+def test_every_jump_of_the_filter_lands_inside_it(
+    machine: str, processes: int, pid: int | None, loopback: bool
+) -> None:
+    program = seccomp.program(processes=processes, pid=pid, machine=machine, loopback=loopback)
     steps = [struct.unpack("HBBI", program[at : at + 8]) for at in range(0, len(program), 8)]
     assert len(steps) < 4096
     assert steps[-1][0] == 0x06
@@ -321,6 +346,26 @@ def test_the_filters_answers(call: tuple[int, tuple[int, ...], int, int]) -> Non
     number, arguments, alone, many = call
     assert simulate(seccomp.program(processes=1, pid=7, machine="x86_64"), number, *arguments) == alone
     assert simulate(seccomp.program(processes=8, pid=7, machine="x86_64"), number, *arguments) == many
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer"),
+    [
+        ("socket", (2, 1), ALLOW), ("socket", (2, 1 | 0o2000000, 6), ALLOW), ("socket", (2, 1, 262), EACCES),
+        ("socket", (2, 1, 132), EACCES), ("socket", (2, 2), EACCES), ("socket", (2, 3), EACCES), ("socket", (10, 1), EACCES),
+        ("socket", (1, 1), EACCES), ("socket", (16, 3), EACCES), ("connect", (), ALLOW), ("bind", (), ALLOW),
+        ("listen", (), ALLOW), ("accept", (), ALLOW), ("accept4", (), ALLOW),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("machine", "column", "audit"), [("x86_64", 0, 0xC000003E), ("aarch64", 1, 0xC00000B7)])
+def test_a_loopback_opens_tcp_and_nothing_else(
+    name: str, arguments: tuple[int, ...], answer: int, machine: str, column: int, audit: int
+) -> None:
+    number = seccomp._NETWORK[name][column]
+    program = seccomp.program(processes=8, pid=None, loopback=True, machine=machine)
+    assert simulate(program, number, *arguments, architecture=audit) == answer
+    closed = seccomp.program(processes=8, pid=None, machine=machine)
+    assert simulate(closed, number, *arguments, architecture=audit) == EACCES
 
 
 def test_other_architectures_are_killed_or_refused() -> None:
