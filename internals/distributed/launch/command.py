@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -156,8 +157,7 @@ def _job(given: argparse.Namespace) -> Job:
         raise ValueError("--kind all-reduce has no servers; leave out --servers, or take --kind parameter-server")
     if not given.kubernetes:
         _check_script(given.script, module=given.module)
-    secret = os.environ.get(SECRET)
-    return Job(
+    job = Job(
         command=python([given.script, *given.arguments], module=given.module),
         processes=processes,
         servers=given.servers,
@@ -165,8 +165,9 @@ def _job(given: argparse.Namespace) -> Job:
         grace=given.grace,
         **_network(given),
         **_elastic(given, processes),
-        **({"secret": secret} if secret else {}),
     )
+    secret = os.environ.get(SECRET)
+    return replace(job, secret=secret) if secret else job
 
 
 def _network(given: argparse.Namespace) -> dict[str, Any]:
@@ -182,7 +183,9 @@ def _network(given: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(
             f"--node-rank {given.node_rank}: expected 0 to {given.nnodes - 1}, with --nnodes {given.nnodes}"
         )
-    if given.nnodes > 1 and not given.kubernetes:
+    if given.nnodes > 1 and given.kubernetes:
+        raise ValueError("--nnodes and --kubernetes do not go together: each rank is a pod; give -n, how many")
+    if given.nnodes > 1:
         if not (given.master_addr and given.master_port):
             raise ValueError("--nnodes: give --master-addr and --master-port, the same on every machine")
         if given.servers:

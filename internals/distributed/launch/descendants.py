@@ -85,7 +85,7 @@ def end_descendants(*, patience: float = 5.0) -> list[int]:
 
 def reap() -> list[tuple[int, int]]:
     """Children that have ended since, and how: pid and exit code, negative for a signal."""
-    ended = []
+    ended: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
