@@ -49,6 +49,10 @@ class Group:
         """The endpoint's name of a rank: ``"rank:3"``. In a part of a job it is still the name in the whole."""
         return self._names[self._checked(rank)]
 
+    def kind(self, kind: str) -> str:
+        """What a kind of message of this group is called among all that go through its endpoint."""
+        return self._tag + kind
+
     def send(self, to: int, kind: str, *arrays: np.ndarray, **fields: Any) -> None:
         """Send arrays and plain data to a rank; returns when the arrays may be written to again.
 
