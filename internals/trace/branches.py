@@ -19,7 +19,7 @@ from internals.graph.node import spec_text
 from internals.ops import logical_and, logical_not, logical_or
 from internals.ops.table import is_array
 from internals.tensor import Tensor
-from internals.trace.recording import TraceError
+from internals.trace.errors import TraceError
 from internals.trace.state import PLAIN, same
 
 Thunk = Callable[[], Any]

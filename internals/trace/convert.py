@@ -2,28 +2,34 @@
 
 The function's source is parsed, each of these statements is turned into a call that gets its parts as functions, and
 the result is compiled in the place of the original. Nothing is decided here: the call looks at the condition when the
-function is traced, and where it is a Python value it does what Python does (`internals.trace.branches`). TensorFlow's
-AutoGraph and PaddlePaddle's dygraph_to_static work this way.
+function is traced, and where it is a Python value it does what Python does (`internals.trace.branches`). A function
+that it calls is asked for when it is called, and rewritten then in turn, if the user wrote it. TensorFlow's AutoGraph
+and PaddlePaddle's dygraph_to_static work this way.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
+import functools
 import inspect
+import sysconfig
 import textwrap
+import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from internals.nn import Module
 from internals.trace import branches
+from internals.trace.rewriter import CALLED, RUNTIME, Rewriter
 
-RUNTIME = "__branches__"
-MUTATORS = frozenset(
-    ("append", "extend", "insert", "add", "update", "pop", "remove", "clear", "setdefault", "sort", "reverse")
+_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_LIBRARIES = tuple(
+    {_PACKAGE} | {sysconfig.get_path(name) + "/" for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
-"""Methods of lists, dicts and sets that change them; called as a statement, they are the reason for the call."""
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 
 def converted(function: Callable[..., Any]) -> tuple[Callable[..., Any], str]:
@@ -37,45 +43,201 @@ def converted(function: Callable[..., Any]) -> tuple[Callable[..., Any], str]:
         Why it is the function itself; empty if it is not.
     """
     plain = function.__func__ if isinstance(function, types.MethodType) else function
-    definition = _definition(plain)
-    if isinstance(definition, str):
-        return function, definition
-    assert isinstance(plain, types.FunctionType)
-    made = _compiled(plain, definition)
+    if not isinstance(plain, types.FunctionType):
+        return function, "it is no Python function"
+    if getattr(plain, _KEPT, False):
+        return function, "it is marked with do_not_convert"
+    code = _rewritten_code(plain.__code__, plain.__code__.co_filename)
+    if isinstance(code, str):
+        return function, code
+    made = _with_code(plain, code)
     return (types.MethodType(made, function.__self__) if isinstance(function, types.MethodType) else made), ""
+
+
+def captured(function: Any) -> Any:
+    """What rewritten code calls in the place of a function: the same, rewritten, if the user wrote it."""
+    plain = function.__func__ if type(function) is types.MethodType else function
+    if type(plain) is not types.FunctionType:
+        return function if type(function) is types.MethodType else _captured_object(function)
+    if getattr(plain, _KEPT, False):
+        return functools.partial(_call_as_it_is, function)
+    return function if _is_rewritten(plain.__code__) or why_not(plain.__code__) else converted(function)[0]
+
+
+def _captured_object(function: Any) -> Any:
+    """A partial function of the user's, or an object that can be called because its class says how."""
+    if type(function) is functools.partial:
+        inner = captured(function.func)
+        return functools.partial(inner, *function.args, **function.keywords)
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - what is called is looked at, not whether it can be
+    if type(call) is types.FunctionType and not isinstance(function, type):
+        made = captured(types.MethodType(call, function))
+        return function if getattr(made, "__func__", None) is call else made
+    return function
+
+
+def captured_forward(module: Module) -> Any:
+    """A module's `forward`, rewritten if the user wrote it, where functions are captured at all."""
+    return captured(module.forward) if is_capturing() else module.forward
+
+
+def why_it_stands(traceback: types.TracebackType | None) -> tuple[str, str]:
+    """The function in which an error was raised, and why it was not rewritten; empty if it was.
+
+    Returns
+    -------
+    str, str
+        Of the innermost frame that is not of this package.
+    """
+    code, marked = None, None
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if frame.f_code is _CALLS_AS_IT_IS:
+            marked = frame.f_locals["function"]
+        elif not frame.f_code.co_filename.startswith(_PACKAGE):
+            code = frame.f_code
+        traceback = traceback.tb_next
+    if code is None:
+        return "", ""
+    if marked is not None:
+        own = getattr(marked, "__code__", None) is code
+        return code.co_name, f"{'it' if own else marked.__name__ + ', which calls it,'} is marked with do_not_convert"
+    return code.co_name, why_not(code)
+
+
+def why_not(code: types.CodeType) -> str:
+    """Why a function that is called is not rewritten; empty if it is, or was."""
+    if code.co_filename.startswith(_LIBRARIES):
+        return "it is a library's"
+    found = "" if _is_rewritten(code) else _rewritten_code(code, code.co_filename)
+    return found if isinstance(found, str) else ""
+
+
+def _is_rewritten(code: types.CodeType) -> bool:
+    return RUNTIME in code.co_freevars or CALLED in code.co_freevars
 
 
 def rewritten(function: Callable[..., Any]) -> str:
     """The source of what `converted` compiles, to look at."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
-    definition = _definition(plain)
+    code = getattr(plain, "__code__", None)
+    definition = _definition(code) if code is not None else "it is no Python function"
     if isinstance(definition, str):
         raise ValueError(f"rewritten: {getattr(plain, '__name__', plain)!r} stays as it is: {definition}.")
-    made = _Rewriter(plain.__code__.co_filename).function(definition)
+    assert code is not None
+    made = Rewriter(code.co_filename, _owner(code)).function(definition)
     return ast.unparse(ast.fix_missing_locations(made))
 
 
-def _definition(plain: Any) -> ast.FunctionDef | str:
-    """The syntax tree of a function's source, with the lines of its file; or why there is none."""
-    if not isinstance(plain, types.FunctionType):
-        return "it is no Python function"
-    if plain.__name__ == "<lambda>":
-        return "it is a lambda; write it with def"
-    if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain):
-        return "it is a generator or a coroutine"
+# What stays as it is
+
+_KEPT = "_trace_as_it_is"
+
+
+def do_not_convert(function: Called) -> Called:
+    """Mark a function to be called as it stands while another is traced; so is everything that it calls.
+
+    What its ``if`` and ``while`` ask must then be Python values.
+
+    Raises
+    ------
+    TypeError
+        It is no Python function.
+    """
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(f"do_not_convert: expected a Python function, got {type(function).__name__}.")
+    setattr(function, _KEPT, True)
+    return function
+
+
+class _Capturing(threading.local):
+    off = 0
+
+
+_capturing = _Capturing()
+
+
+def is_capturing() -> bool:
+    """Whether functions are rewritten when they are called, on this thread."""
+    return not _capturing.off
+
+
+@contextmanager
+def not_capturing() -> Iterator[None]:
+    """Inside, functions are called as they stand."""
+    _capturing.off += 1
     try:
-        lines, first = inspect.getsourcelines(plain)
+        yield
+    finally:
+        _capturing.off -= 1
+
+
+def _call_as_it_is(function: Any, *args: Any, **kwargs: Any) -> Any:
+    with not_capturing():
+        return function(*args, **kwargs)
+
+
+_CALLS_AS_IT_IS = _call_as_it_is.__code__
+
+
+# Rewriting
+
+_COMPILED = "_compiled"
+"""What a function is called while it is compiled: by its own name, it would find itself and not what has that name."""
+
+
+@functools.lru_cache(4096)
+def _rewritten_code(code: types.CodeType, filename: str) -> types.CodeType | str:
+    """A function's code with its control flow rewritten; or why there is none. Alike code of two files is two."""
+    definition = _definition(code)
+    return definition if isinstance(definition, str) else _compiled(code, definition)
+
+
+def _definition(code: types.CodeType) -> ast.FunctionDef | str:
+    """The syntax tree of a function's source, with the lines of its file; or why there is none."""
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return "it is a generator or a coroutine"
+    if code.co_name == "<lambda>":
+        return _lambda(code)
+    try:
+        lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError, IndentationError):
         return "its source can't be read; put it into a file or a notebook's cell"
     definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef) or definition.name != plain.__name__:
+    if not isinstance(definition, ast.FunctionDef) or definition.name != code.co_name:
         return "its source is not a def of its own"
     ast.increment_lineno(tree, first - 1)
     return definition
 
 
-def _compiled(plain: types.FunctionType, definition: ast.FunctionDef) -> types.FunctionType:
+def _lambda(code: types.CodeType) -> ast.FunctionDef | str:
+    """The same of a lambda, as a def: the one in whose text the code's instructions stand."""
+    try:
+        tree = ast.parse("".join(inspect.findsource(code)[0]))
+    except (OSError, TypeError, SyntaxError):
+        return "it is a lambda whose source can't be read; write it with def"
+    places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    spans = [
+        (one, (one.lineno, one.col_offset), (one.end_lineno or 0, one.end_col_offset or 0))
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Lambda)
+    ]
+    around = [(start, one) for one, start, end in spans if all(start <= place <= end for place in places)]
+    if not around:
+        return "it is a lambda whose source can't be told from others; write it with def"
+    found = max(around, key=lambda pair: pair[0])[1]
+    made = ast.FunctionDef(name="_lambda", args=found.args, body=[ast.Return(found.body)], decorator_list=[])
+    return ast.fix_missing_locations(ast.copy_location(made, found))
+
+
+def _owner(code: types.CodeType) -> str:
+    """The class in whose body a function was written; empty if in none."""
+    outer = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+    return "" if outer == "<locals>" else outer
+
+
+def _compiled(code: types.CodeType, definition: ast.FunctionDef) -> types.CodeType:
     definition.decorator_list = []
     definition.returns = None
     for argument in ast.walk(definition.args):
@@ -84,23 +246,25 @@ def _compiled(plain: types.FunctionType, definition: ast.FunctionDef) -> types.F
     # Defaults are the original's; here they only keep the signature's form.
     definition.args.defaults = [ast.Constant(None) for _ in definition.args.defaults]
     definition.args.kw_defaults = [one and ast.Constant(None) for one in definition.args.kw_defaults]
-    filename = plain.__code__.co_filename
-    definition = _Rewriter(filename).function(definition)
-    free = [*plain.__code__.co_freevars, RUNTIME]
+    definition = Rewriter(code.co_filename, _owner(code)).function(definition)
+    definition.name = _COMPILED
+    free = [*code.co_freevars, RUNTIME, CALLED]
     factory = ast.FunctionDef(
         name="__factory__",
         args=ast.arguments(posonlyargs=[], args=[ast.arg(name) for name in free], kwonlyargs=[], kw_defaults=[],
                            defaults=[]),
-        body=[definition, ast.Return(ast.Name(definition.name, ast.Load()))],
+        body=[definition, ast.Return(ast.Name(_COMPILED, ast.Load()))],
         decorator_list=[],
     )  # fmt: skip
     module = ast.fix_missing_locations(ast.Module([factory], type_ignores=[]))
-    outer = next(one for one in compile(module, filename, "exec").co_consts if isinstance(one, types.CodeType))
-    code = next(
-        one for one in outer.co_consts if isinstance(one, types.CodeType) and one.co_name == plain.__code__.co_name
-    )
+    outer = next(one for one in compile(module, code.co_filename, "exec").co_consts if isinstance(one, types.CodeType))
+    found = next(one for one in outer.co_consts if isinstance(one, types.CodeType) and one.co_name == definition.name)
+    return found.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+
+
+def _with_code(plain: types.FunctionType, code: types.CodeType) -> types.FunctionType:
     cells = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
-    cells[RUNTIME] = types.CellType(branches)
+    cells[RUNTIME], cells[CALLED] = types.CellType(branches), types.CellType(captured)
     made = types.FunctionType(
         code, plain.__globals__, plain.__name__, plain.__defaults__, tuple(cells[name] for name in code.co_freevars)
     )
@@ -108,298 +272,3 @@ def _compiled(plain: types.FunctionType, definition: ast.FunctionDef) -> types.F
     made.__qualname__ = plain.__qualname__
     made.__module__ = plain.__module__
     return made
-
-
-class _Rewriter(ast.NodeTransformer):
-    """Rewrites one function; those defined in it too, each with names of its own."""
-
-    def __init__(self, filename: str) -> None:
-        path = Path(filename)
-        self._file = "" if "ipykernel" in path.parent.name or filename.startswith("<") else path.name
-        self._count = 0
-        self._outer: list[set[str]] = []
-
-    def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node = copy.deepcopy(node)
-        shared = {name for one in ast.walk(node) if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
-        self._outer.append(shared)
-        if any(isinstance(one, ast.If) and _has(one, ast.Return) for one in _own(node.body)):
-            node.body = _returning(node.body)
-        node.body = self._block(node.body)
-        self._outer.pop()
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        return self.function(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
-        return node
-
-    visit_AsyncFunctionDef = visit_ClassDef  # type: ignore[assignment]
-
-    # Expressions
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        self.generic_visit(node)
-        if any(isinstance(one, ast.NamedExpr | ast.Await | ast.Yield) for one in ast.walk(node)):
-            return node
-        name = "both" if isinstance(node.op, ast.And) else "either"
-        found = node.values[-1]
-        for value in reversed(node.values[:-1]):
-            found = self._call(name, [_thunk(value), _thunk(found)], node)
-        return found
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        self.generic_visit(node)
-        return self._call("opposite", [node.operand], node) if isinstance(node.op, ast.Not) else node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        self.generic_visit(node)
-        if any(isinstance(one, ast.NamedExpr | ast.Await | ast.Yield) for one in ast.walk(node)):
-            return node
-        parts = [node.test, _thunk(node.body), _thunk(node.orelse), self._where(node)]
-        return self._call("chosen", parts, node)
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
-        middle = node.comparators[:-1]
-        if not middle or not all(isinstance(one, ast.Name | ast.Constant) for one in middle):
-            return node
-        values = [node.left, *node.comparators]
-        found: ast.expr | None = None
-        for left, op, right in reversed(list(zip(values[:-1], node.ops, values[1:], strict=True))):
-            pair: ast.expr = ast.copy_location(ast.Compare(left, [op], [right]), node)
-            found = pair if found is None else self._call("both", [_thunk(pair), _thunk(found)], node)
-        assert found is not None
-        return found
-
-    # Statements
-
-    def _block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        done: list[ast.stmt] = []
-        for statement in body:
-            made = self.visit(statement)
-            done += made if isinstance(made, list) else [made]
-        return done
-
-    def visit_If(self, node: ast.If) -> Any:
-        names = _assigned([node])
-        returns = _has(node, ast.Return)
-        why = ""
-        if _has(node, (ast.Break, ast.Continue), loops=False):
-            why = "break or continue of a loop that Python runs"
-        elif returns and not hasattr(node, "ends"):
-            why = "return inside a loop, a with or a try"
-        elif names & self._outer[-1] or _has(node, (ast.Delete, ast.Yield, ast.YieldFrom)):
-            why = "global, nonlocal, del or yield"
-        if why:
-            node.test = self._call("plain", [self.visit(node.test), ast.Constant(why), self._where(node)], node)
-            node.body, node.orelse = self._block(node.body), self._block(node.orelse)
-            return node
-        effects = _effects([*node.body, *node.orelse])
-        test = self.visit(node.test)
-        ordered = sorted(names)
-        then = self._function(ordered, self._block(node.body), returns, node)
-        otherwise = self._function(ordered, self._block(node.orelse) or [ast.Pass()], returns, node)
-        values = self._values(ordered)
-        call = self._call(
-            "choose",
-            [test, _load(then.name), _load(otherwise.name), values, _texts(ordered), ast.Constant(returns),
-             ast.Constant(effects), self._where(node)],
-            node,
-        )  # fmt: skip
-        last: ast.stmt = ast.Return(call) if returns else _unpack(ordered, call)
-        return [then, otherwise, ast.copy_location(last, node)]
-
-    def visit_While(self, node: ast.While) -> Any:
-        if node.orelse or _has(node, (ast.Return, ast.Yield, ast.Delete)) or _assigned([node]) & self._outer[-1]:
-            why = "return, yield, del, global, nonlocal or else in the loop"
-            node.test = self._call("plain", [self.visit(node.test), ast.Constant(why), self._where(node)], node)
-            node.body = self._block(node.body)
-            return node
-        before, stop = self._without_jumps(node)
-        return [*before, *self._loop("repeat", [], node, stop, [])]
-
-    def visit_For(self, node: ast.For) -> Any:
-        counted = isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name)
-        if (
-            not counted
-            or node.iter.func.id != "range"  # type: ignore[attr-defined]
-            or node.iter.keywords  # type: ignore[attr-defined]
-            or not isinstance(node.target, ast.Name)
-            or node.orelse
-            or _has(node, (ast.Return, ast.Yield, ast.Delete))
-            or _assigned([node]) & self._outer[-1]
-        ):
-            node.iter = self.visit(node.iter)
-            node.body = self._block(node.body)
-            node.orelse = self._block(node.orelse)
-            return node
-        before, stop = self._without_jumps(node)
-        bounds = ast.Tuple([self.visit(one) for one in node.iter.args], ast.Load())  # type: ignore[attr-defined]
-        return [*before, *self._loop("count", [bounds], node, stop, [node.target.id])]
-
-    def _loop(
-        self, name: str, first: list[ast.expr], node: ast.While | ast.For, stop: str, counter: list[str]
-    ) -> list[ast.stmt]:
-        names = counter + sorted((_assigned(node.body) | ({stop} if stop else set())) - set(counter))
-        effects = _effects(node.body)
-        test: ast.expr = ast.Constant(True) if isinstance(node, ast.For) else node.test
-        if stop:
-            running = ast.UnaryOp(ast.Not(), _load(stop))
-            test = running if isinstance(node, ast.For) else ast.BoolOp(ast.And(), [running, test])
-        asks = self._function(names, [ast.Return(self.visit(ast.copy_location(test, node)))], True, node)
-        body = self._function(names, self._block(node.body), False, node)
-        call = self._call(
-            name,
-            [*first, _load(asks.name), _load(body.name), self._values(names), _texts(names), ast.Constant(effects),
-             self._where(node)],
-            node,
-        )  # fmt: skip
-        return [asks, body, ast.copy_location(_unpack(names, call), node)]
-
-    def _without_jumps(self, node: ast.While | ast.For) -> tuple[list[ast.stmt], str]:
-        """Turn break and continue of this loop into flags, which a graph can compute."""
-        if not any(_has(one, (ast.Break, ast.Continue), loops=False) for one in node.body):
-            return [], ""
-        self._count += 1
-        stop, skip = f"_stop_{self._count}", f"_skip_{self._count}"
-        node.body = [_set(skip, False, node), *_flagged(node.body, stop, skip)]
-        return [_set(stop, False, node)], stop
-
-    # Parts
-
-    def _function(self, names: Sequence[str], body: list[ast.stmt], returns: bool, at: ast.AST) -> ast.FunctionDef:
-        self._count += 1
-        ends = [] if returns else [ast.Return(ast.Tuple([_load(name) for name in names], ast.Load()))]
-        made = ast.FunctionDef(
-            name=f"_part_{self._count}",
-            args=ast.arguments(posonlyargs=[], args=[ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[],
-                               defaults=[]),
-            body=[*body, *ends],
-            decorator_list=[],
-        )  # fmt: skip
-        return ast.copy_location(made, at)
-
-    def _values(self, names: Sequence[str]) -> ast.expr:
-        """A function for each name, as it may have no value yet."""
-        return ast.Tuple([_thunk(_load(name)) for name in names], ast.Load())
-
-    def _call(self, name: str, args: list[ast.expr], at: ast.AST) -> ast.expr:
-        return ast.copy_location(ast.Call(ast.Attribute(_load(RUNTIME), name, ast.Load()), args, []), at)
-
-    def _where(self, node: ast.AST) -> ast.expr:
-        line = node.lineno  # type: ignore[attr-defined]
-        return ast.Constant(f"{self._file}:{line}" if self._file else f"line {line} of a cell")
-
-
-def _load(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
-
-
-def _texts(names: Sequence[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
-
-
-def _thunk(value: ast.expr) -> ast.expr:
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.copy_location(ast.Lambda(nothing, value), value) if hasattr(value, "lineno") else ast.Lambda(
-        nothing, value
-    )  # fmt: skip
-
-
-def _set(name: str, value: bool, at: ast.AST) -> ast.stmt:
-    return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value)), at)
-
-
-def _unpack(names: Sequence[str], call: ast.expr) -> ast.stmt:
-    if not names:
-        return ast.Expr(call)
-    return ast.Assign([ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())], call)
-
-
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def _own(body: Sequence[ast.AST], loops: bool = True) -> list[ast.AST]:
-    """Everything in statements but not in functions and classes inside; without `loops`, not in loops either."""
-    found: list[ast.AST] = []
-    stack = list(body)
-    while stack:
-        node = stack.pop()
-        found.append(node)
-        if not isinstance(node, _SCOPES) and (loops or not isinstance(node, ast.For | ast.While)):
-            stack += ast.iter_child_nodes(node)
-    return found
-
-
-def _has(node: ast.AST, kinds: Any, loops: bool = True) -> bool:
-    return any(isinstance(one, kinds) for one in _own([node], loops))
-
-
-def _assigned(body: Sequence[ast.AST]) -> set[str]:
-    names = set()
-    inside = {
-        id(one)
-        for node in _own(body)
-        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
-        for generator in node.generators
-        for one in ast.walk(generator.target)
-    }
-    for node in _own(body):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in inside:
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.alias):
-            names.add((node.asname or node.name).partition(".")[0])
-    return {name for name in names if not name.startswith("_part_")}
-
-
-def _effects(body: Sequence[ast.AST]) -> str:
-    """What statements change beside variables: attributes, entries, lists."""
-    for node in _own(body):
-        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            return f"line {node.lineno} assigns {ast.unparse(node)}"
-        called = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
-        if called and isinstance(called.func, ast.Attribute) and called.func.attr in MUTATORS:
-            return f"line {called.lineno} calls {ast.unparse(called.func)}"
-    return ""
-
-
-def _returning(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The same statements with every way through them ending in a return: what follows an ``if`` goes into it."""
-    for i, statement in enumerate(body):
-        if isinstance(statement, ast.Return | ast.Raise):
-            return body[: i + 1]
-        if isinstance(statement, ast.If) and _has(statement, ast.Return):
-            rest = body[i + 1 :]
-            made = copy.copy(statement)
-            made.body = _returning([*statement.body, *copy.deepcopy(rest)])
-            made.orelse = _returning([*statement.orelse, *copy.deepcopy(rest)])
-            made.ends = True  # type: ignore[attr-defined]
-            return [*body[:i], made]
-    end = ast.Return(ast.Constant(None))
-    return [*body, ast.copy_location(end, body[-1]) if body else end]
-
-
-def _flagged(body: list[ast.stmt], stop: str, skip: str) -> list[ast.stmt]:
-    """Statements with break and continue replaced by flags; what comes after one runs only if no flag is set."""
-    done: list[ast.stmt] = []
-    for i, statement in enumerate(body):
-        if isinstance(statement, ast.Break | ast.Continue):
-            flags = [_set(skip, True, statement)]
-            return [*done, *([_set(stop, True, statement)] if isinstance(statement, ast.Break) else []), *flags]
-        if isinstance(statement, ast.If) and _has(statement, (ast.Break, ast.Continue), loops=False):
-            made = copy.copy(statement)
-            made.body = _flagged(statement.body, stop, skip)
-            made.orelse = _flagged(statement.orelse, stop, skip)
-            done.append(made)
-            rest = _flagged(body[i + 1 :], stop, skip)
-            if rest:
-                test = ast.UnaryOp(ast.Not(), _load(skip))
-                guarded = ast.If(ast.copy_location(test, statement), rest, [])
-                done.append(ast.copy_location(guarded, statement))
-            return done
-        done.append(statement)
-    return done

@@ -7,9 +7,11 @@ depends on, and made anew when some of that is different.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from internals.ops.table import is_array
 from internals.tensor import Tensor, is_recording
 from internals.tensor.node import mode
 from internals.trace.branches import Missing
-from internals.trace.convert import converted
+from internals.trace.convert import converted, not_capturing, why_it_stands
+from internals.trace.errors import TraceError
 from internals.trace.kinds import fits, is_tensor, is_tensor_kind, kind_of, kind_text, program_of
-from internals.trace.recording import TraceError, is_tracing, is_watched, recording
+from internals.trace.recording import is_tracing, is_watched, recording
 from internals.trace.state import KEPT, PLAIN, State
 from internals.trace.trace import Trace
 
@@ -137,6 +140,18 @@ class Traced:
                 self.traces.append(trace)
             traces.insert(0, trace)
         return trace
+
+    def traced_at(self, shapes: Sequence[Sequence[int | None]], dtypes: Sequence[Any]) -> Trace:
+        """A trace for Tensors of these shapes, in which None is a size that is left open; it is not kept.
+
+        Raises
+        ------
+        TraceError
+            The function can't be run as a graph.
+        """
+        sizes = [tuple(shape) for shape in shapes]
+        given = [Tensor(np.zeros((0,) * len(shape), dtype)) for shape, dtype in zip(sizes, dtypes, strict=True)]
+        return self._trace(tuple(given), {}, given, sizes)
 
     def explain(self) -> str:
         """Which traces there are, and why each was made."""
@@ -260,14 +275,19 @@ class Traced:
     def _run(self, args: Any, kwargs: Any) -> Any:
         body, why = self._converted
         try:
-            return body(*args, **kwargs)
+            with contextlib.nullcontext() if self.capture else not_capturing():
+                return body(*args, **kwargs)
         except TraceError:
             raise
         except GraphError as error:
-            fix = f"{self.__name__} is traced as it stands, because {why}." if why else (
-                "If this is in a function that the traced one calls, decorate that one with @function too."
-            )  # fmt: skip
-            raise TraceError(f"{error} {fix}") from error
+            name, why = (self.__name__, why) if why else why_it_stands(error.__traceback__)
+            fix = f" {name} is traced as it stands, because {why}." if why else ""
+            raise TraceError(f"{error}{fix}") from error
+        except RecursionError as error:
+            raise TraceError(
+                f"{_line_of(error)}: tracing {self.__name__} does not end: a function calls itself for as long as a "
+                "condition says that is known only at run time. Write a while loop."
+            ) from error
         except (AttributeError, TypeError) as error:
             if "'Node'" not in str(error):
                 raise
@@ -355,8 +375,6 @@ def _forgotten() -> None:
 
 def _line_of(error: BaseException) -> str:
     """The last line of a traceback that is not of this package."""
-    from pathlib import Path
-
     package, place = str(Path(__file__).resolve().parent.parent), "an unknown place"
     step = error.__traceback__
     while step is not None:

@@ -13,20 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from internals.graph import Graph, GraphError, Node, current, gradients
+from internals.graph import Graph, Node, current, gradients
 from internals.graph.function import Draw, FunctionGraph, LaterSeed, graph_op
 from internals.graph.graph import run_on_nodes
 from internals.graph.node import line_outside, spec_text
+from internals.nn import Module
 from internals.ops import cast
 from internals.ops.seed import placed
 from internals.ops.spec import kind_rank
 from internals.ops.table import Op, execution_of, style
 from internals.tensor import Tensor, eager, inplace, is_recording, tensor
 from internals.tensor.storage import storage_of
-
-
-class TraceError(GraphError):
-    """A function can't be run as a graph; says which line and what to write instead."""
+from internals.trace.convert import captured_forward
+from internals.trace.errors import TraceError
 
 
 class _Tracing(threading.local):
@@ -98,8 +97,17 @@ def _install() -> None:
         setattr(Tensor, name, _refusing(name, read))
     for name in ("add", "sub", "mul", "truediv"):
         setattr(Node, f"__i{name}__", _rebinding(name))
+    call = Module.__call__
+
+    def called(self: Module, *inputs: Any, **settings: Any) -> Any:
+        if not _tracing.graphs or self._hooks:
+            return call(self, *inputs, **settings)
+        return captured_forward(self)(*inputs, **settings)
+
+    Module.__call__ = called  # type: ignore[method-assign]
 
     def undo() -> None:
+        Module.__call__ = call  # type: ignore[method-assign]
         style(Tensor, execution, rank=10)
         eager.binary = shortcut
         inplace.write_in_place = tensor.write_in_place = write

@@ -176,7 +176,7 @@ class State:
             for i, part in enumerate(value):
                 self._note(f"{path}[{i}]", part, depth + 1)
         elif isinstance(value, types.FunctionType):
-            if not value.__module__.startswith("internals."):
+            if not (value.__module__ or "").startswith("internals."):
                 self._note_function(f"{path}: ", value, depth)
         elif isinstance(value, types.MethodType):
             self._note(path, value.__self__, depth)

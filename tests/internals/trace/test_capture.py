@@ -414,6 +414,7 @@ def test_code_without_a_source_is_traced_as_it_stands() -> None:
 
 def test_the_rewritten_source_can_be_looked_at() -> None:
     text = rewritten(without_else)
-    assert "choose(x.sum() > 0, _part_1, _part_2" in text
-    with pytest.raises(ValueError, match="stays as it is: it is a lambda"):
-        rewritten(lambda x: x)
+    assert "choose(__called__(x.sum)() > 0, _part_1, _part_2" in text
+    assert "return __called__(x.sum)()" in rewritten(lambda x: x.sum())
+    with pytest.raises(ValueError, match="'len' stays as it is: it is no Python function"):
+        rewritten(len)
