@@ -10,9 +10,10 @@ import numpy as np
 from internals import ops
 from internals.front.layer import Layer, known, positive
 from internals.front.names import choose
-from internals.front.symbol import Shape, Shaped
+from internals.front.symbol import Shape
 from internals.ops.seed import draw_seed
 from internals.ops.spec import is_floating
+from internals.tensor import Tensor
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda x: x,
@@ -170,7 +171,7 @@ class Embedding(Layer):
 
     def forward(self, x: Any) -> Any:
         tokens = ops.cast(x, dtype=np.int64) if is_floating(x.dtype) else x
-        if not isinstance(x, Shaped) and isinstance(tokens.data, np.ndarray) and tokens.size:
+        if isinstance(tokens, Tensor) and isinstance(tokens.data, np.ndarray) and tokens.size:
             least, most = tokens.data.min(), tokens.data.max()
             if least < 0 or most >= self.settings["input_dim"]:
                 raise ValueError(

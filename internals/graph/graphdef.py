@@ -35,6 +35,8 @@ _OWN: dict[str, Op] = {
     )
 }
 
+Put = Callable[[np.ndarray], str | None]
+
 _WITH_FUNCTIONS: dict[str, Callable[[Mapping[str, Function], Mapping[str, Any]], Op]] = {
     "cond": lambda f, n: control.cond_op(f["then"], f["otherwise"]),
     "while_loop": lambda f, n: control.while_op(f["condition"], f["body"], **n)[0],
@@ -44,6 +46,9 @@ _WITH_FUNCTIONS: dict[str, Callable[[Mapping[str, Function], Mapping[str, Any]],
     "scan": lambda f, n: control.scan_op(f["body"], **n),
     "call": lambda f, n: as_op(f["function"]),
 }
+
+OWN = frozenset((*_OWN, *_WITH_FUNCTIONS))
+"""The operations that graphs have beside the rows of the table."""
 
 
 def to_json(graph: Graph) -> str:
@@ -90,8 +95,11 @@ def from_json(text: str) -> Graph:
 # Writing
 
 
-def written(graph: Graph) -> dict[str, Any]:
-    """The nodes and functions of a graph as plain data."""
+def written(graph: Graph, put: Put | None = None) -> dict[str, Any]:
+    """The nodes and functions of a graph as plain data.
+
+    `put` is asked about each array: the name under which it is kept elsewhere, or None where it is to be written here.
+    """
     functions: dict[str, Any] = {}
     names: dict[int, str] = {}
 
@@ -104,14 +112,14 @@ def written(graph: Graph) -> dict[str, Any]:
                 inputs=[node.name for node in function.inputs],
                 outputs=[node.name for node in function.outputs],
                 captures=len(function.captures),
-                nodes=[_record(node, name_of) for node in function.graph.nodes],
+                nodes=[_record(node, name_of, put) for node in function.graph.nodes],
             )
         return names[id(function)]
 
-    return {"nodes": [_record(node, name_of) for node in graph.nodes], "functions": functions}
+    return {"nodes": [_record(node, name_of, put) for node in graph.nodes], "functions": functions}
 
 
-def _record(node: Node, name_of: Callable[[Function], str]) -> dict[str, Any]:
+def _record(node: Node, name_of: Callable[[Function], str], put: Put | None = None) -> dict[str, Any]:
     record: dict[str, Any] = {
         "name": node.name,
         "op": node.op.name,
@@ -133,7 +141,7 @@ def _record(node: Node, name_of: Callable[[Function], str]) -> dict[str, Any]:
     if node.op is PLACEHOLDER:
         attrs["shape"] = node.shape
     if attrs:
-        record["attrs"] = {key: _encoded(value) for key, value in attrs.items()}
+        record["attrs"] = {key: _encoded(value, put) for key, value in attrs.items()}
     if node.controls:
         record["controls"] = [one.name for one in node.controls]
     if node.device is not None:
@@ -149,7 +157,7 @@ def _known(op: Op) -> Op | None:
     return TABLE.get(op.name)
 
 
-def _encoded(value: Any) -> Any:
+def _encoded(value: Any, put: Put | None = None) -> Any:
     """A value as JSON; what JSON has not is an object of one entry that says what it is."""
     if value is None or isinstance(value, bool | str) or type(value) is int:
         return value
@@ -158,11 +166,11 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, Node):
         return {"node": value.name}
     if isinstance(value, tuple):
-        return {"tuple": [_encoded(one) for one in value]}
+        return {"tuple": [_encoded(one, put) for one in value]}
     if isinstance(value, list):
-        return [_encoded(one) for one in value]
+        return [_encoded(one, put) for one in value]
     if isinstance(value, Mapping):
-        return {"dict": {key: _encoded(one) for key, one in value.items()}}
+        return {"dict": {key: _encoded(one, put) for key, one in value.items()}}
     if isinstance(value, slice):
         return {"slice": [_encoded(one) for one in (value.start, value.stop, value.step)]}
     if value is Ellipsis:
@@ -171,6 +179,9 @@ def _encoded(value: Any) -> Any:
         return {"dtype": np.dtype(value).name}
     if isinstance(value, np.generic) or is_array(value):
         host = np.asarray(value if isinstance(value, np.generic) else device_of(value).to_host(value))
+        kept = put(host) if put is not None and isinstance(host, np.ndarray) else None
+        if kept is not None:
+            return {"kept": kept}
         data = base64.b64encode(host.tobytes()).decode("ascii")
         kind = "scalar" if isinstance(value, np.generic) else "array"
         return {kind: [host.dtype.name, list(host.shape), data]}
@@ -183,8 +194,8 @@ def _encoded(value: Any) -> Any:
 class Reader:
     """Makes nodes of records."""
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
-        self._written = functions
+    def __init__(self, functions: Mapping[str, Any], kept: Mapping[str, np.ndarray] | None = None) -> None:
+        self._written, self._kept = functions, kept or {}
         self._functions: dict[str, Function] = {}
         self._open: list[str] = []
 
@@ -217,7 +228,7 @@ class Reader:
         line = record["line"]
 
         def decoded(value: Any) -> Any:
-            return _decoded(value, graph, line)
+            return _decoded(value, graph, line, self._kept)
 
         inputs = [decoded(one) for one in record["inputs"]]
         attrs = {key: decoded(value) for key, value in record.get("attrs", {}).items()}
@@ -300,9 +311,9 @@ def _found(name: str, graph: Graph, line: str) -> Node:
     return graph.by_name[name]
 
 
-def _decoded(value: Any, graph: Graph, line: str) -> Any:
+def _decoded(value: Any, graph: Graph, line: str, arrays: Mapping[str, np.ndarray]) -> Any:
     if isinstance(value, list):
-        return [_decoded(one, graph, line) for one in value]
+        return [_decoded(one, graph, line, arrays) for one in value]
     if not isinstance(value, dict):
         return value
     kind, held = next(iter(value.items())) if len(value) == 1 else ("", None)
@@ -314,15 +325,19 @@ def _decoded(value: Any, graph: Graph, line: str) -> Any:
             case "node":
                 return _found(held, graph, line)
             case "tuple":
-                return tuple(_decoded(one, graph, line) for one in held)
+                return tuple(_decoded(one, graph, line, arrays) for one in held)
             case "dict":
-                return {key: _decoded(one, graph, line) for key, one in held.items()}
+                return {key: _decoded(one, graph, line, arrays) for key, one in held.items()}
             case "slice":
-                return slice(*[_decoded(one, graph, line) for one in held])
+                return slice(*[_decoded(one, graph, line, arrays) for one in held])
             case "ellipsis":
                 return Ellipsis
             case "dtype":
                 return as_dtype("graph", held)
+            case "kept":
+                if held not in arrays:
+                    raise GraphError(f"graph: {line}: the array {held!r}, which is kept elsewhere, is missing.")
+                return arrays[held]
             case "array" | "scalar":
                 name, shape, data = held
                 array = (

@@ -42,13 +42,19 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], 
     OSError
         It could not be written; what was at `path` is unchanged.
     """
+    replace_file(path, array_bytes(arrays, **metadata))
+
+
+def array_bytes(arrays: Mapping[str, np.ndarray], **metadata: str) -> bytes:
+    """Arrays as the bytes of a safetensors file; see `save_arrays`."""
     safetensors = _safetensors()
     wrong = [name for name, array in arrays.items() if np.asarray(array).dtype.name not in _DTYPES.values()]
     if wrong:
         raise TypeError(f"save_arrays: {wrong[0]} is {np.asarray(arrays[wrong[0]]).dtype}, which safetensors has not.")
     # Contiguous, and 0-d where they were: numpy.ascontiguousarray would make those 1-d.
     whole = {name: np.array(array, order="C", copy=None) for name, array in arrays.items()}
-    replace_file(path, safetensors.numpy.save(whole, {key: str(value) for key, value in metadata.items()}))
+    data: bytes = safetensors.numpy.save(whole, {key: str(value) for key, value in metadata.items()})
+    return data
 
 
 def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -65,7 +71,7 @@ def load_arrays(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], di
     try:
         found = safetensors.deserialize(data)
         arrays = {
-            name: np.frombuffer(bytearray(entry["data"]), _dtype(entry["dtype"])).reshape(entry["shape"])
+            name: np.frombuffer(bytearray(entry["data"]), dtype_named(entry["dtype"])).reshape(entry["shape"])
             for name, entry in found
         }
     except safetensors.SafetensorError as error:
@@ -190,7 +196,14 @@ def _metadata(data: bytes) -> dict[str, str]:
     return json.loads(data[8 : 8 + size]).get("__metadata__", {})
 
 
-def _dtype(code: str) -> np.dtype:
+def dtype_named(code: str) -> np.dtype:
+    """The dtype of a code of the format.
+
+    Raises
+    ------
+    ValueError
+        NumPy has no such dtype.
+    """
     if code not in _DTYPES:
         raise ValueError(f"load: the file holds arrays of {code}, which NumPy has not.")
     if code == "BF16":

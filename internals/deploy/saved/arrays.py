@@ -1,0 +1,67 @@
+"""Arrays in the bytes of a safetensors file, as they lie there: nothing is copied.
+
+The format is a length, a header in JSON, and the arrays' bytes. Every place that the header names is checked before an
+array is made of it, so that none reads past the end or into another.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError
+from internals.nn.weights import dtype_named
+
+LARGEST_HEADER = 100 * 2**20
+
+
+def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
+    """Read-only arrays by name.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, for errors.
+    data : memoryview of bytes
+
+    Raises
+    ------
+    FormatError
+        It is no safetensors file, or only a part of one; or its arrays overlap, leave gaps or don't fit their places.
+    """
+    try:
+        size = int.from_bytes(data[:8], "little")
+        if len(data) < 8 or size > min(len(data) - 8, LARGEST_HEADER):
+            raise FormatError(f"its header has {size:,} bytes, and the file {len(data):,}")
+        header = json.loads(bytes(data[8 : 8 + size]))
+        header.pop("__metadata__", None)
+        return _arrays(header, data[8 + size :])
+    except FormatError as error:
+        raise FormatError(f"load: {name}: {error}.") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise FormatError(f"load: {name} is no safetensors file, or was changed: {error!r}.") from None
+
+
+def _arrays(header: dict[str, Any], body: memoryview) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    end = 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        shape, dtype = entry["shape"], dtype_named(entry["dtype"])
+        if not all(type(one) is int and one >= 0 for one in (start, stop, *shape)) or len(shape) > 32:
+            raise FormatError(f"{name!r} has the place {[start, stop]} and the shape {shape}")
+        count = math.prod(shape)
+        if start != end or stop - start != count * dtype.itemsize or stop > len(body):
+            raise FormatError(
+                f"{name!r}, {dtype.name}{shape}, is said to be at bytes {start} to {stop}; expected {end} to "
+                f"{end + count * dtype.itemsize} of {len(body)}"
+            )
+        array = np.frombuffer(body, dtype, count, start) if count else np.zeros(0, dtype)
+        array.flags.writeable = False
+        found[name], end = array.reshape(shape), stop
+    if end != len(body):
+        raise FormatError(f"{len(body) - end} bytes at its end belong to no array")
+    return found

@@ -1,0 +1,346 @@
+"""A Python function as a graph whose sizes may be open: traced at several sizes, and what differs is what is open.
+
+Code that reads ``x.shape[0]`` while it is traced must find a number. So it is traced once at a size, and once more for
+each open size at another. Where the two programs are the same but for some numbers, those numbers are the open size;
+where they differ otherwise, the function decides by the size what to do, and no one graph does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from internals import ops
+from internals.deploy.errors import SignatureError
+from internals.deploy.saved.signature import TensorSpec
+from internals.graph import Function, Graph, GraphError, Node
+from internals.graph.function import Draw
+from internals.graph.graph import CONSTANT, PLACEHOLDER
+from internals.ops.table import is_array
+from internals.tensor import Tensor
+from internals.trace.function import Traced
+from internals.trace.kinds import program_of
+from internals.trace.trace import Trace
+
+PROBE, OTHER = 3, 5
+"""The sizes that an open one is tried at. Neither 0 nor 1, which programs treat apart."""
+
+
+def captured(
+    name: str,
+    function: Callable[..., Any],
+    inputs: Mapping[str, TensorSpec],
+    graph: Graph,
+    variable: Callable[[Tensor], Node],
+) -> tuple[dict[str, Node], Any, list[tuple[Node, TensorSpec]]]:
+    """Make a function's nodes in a graph.
+
+    Parameters
+    ----------
+    name : str
+        Of the signature: the scope of the nodes.
+    function : callable
+        Of Tensors, in the order of `inputs`.
+    graph : Graph
+    variable : callable ``Tensor -> Node``
+        The node for a Tensor that the function reads from outside.
+
+    Returns
+    -------
+    dict
+        The placeholders by the names of the inputs.
+    object
+        What the function returned, with something in the place of each result.
+    list of (Node, TensorSpec)
+        The results.
+
+    Raises
+    ------
+    SignatureError
+        The function does something else for another size; says where.
+    GraphError
+        It can't be traced, draws random numbers, or writes into a Tensor from outside.
+    """
+    traced = function if isinstance(function, Traced) else Traced(function)
+    open_sizes = list(dict.fromkeys(_key(k, axis, s) for k, spec in inputs.items() for axis, s in _open(spec)))
+    traces = [_trace(traced, name, inputs, {})] + [_trace(traced, name, inputs, {one: OTHER}) for one in open_sizes]
+    base = traces[0]
+    made = _Merged(name, graph, variable, traces, open_sizes, _opened(traced, name, inputs, traces, open_sizes))
+    with graph.scope(name):
+        placeholders = {key: graph.placeholder(spec.open_shape, spec.dtype, name=key) for key, spec in inputs.items()}
+        made.build(placeholders, inputs)
+    results = zip(*[trace.function.outputs[: trace.answers] for trace in traces], strict=True)
+    named = set(open_sizes) & {size for spec in inputs.values() for size in spec.symbols}
+    return placeholders, base.answer, [(made.there[one[0]], _result(made, one, named)) for one in results]
+
+
+def _result(made: _Merged, nodes: Sequence[Node], named: set[str]) -> TensorSpec:
+    """The spec of a result, from what it was at each size: an open one has a name where it is that size."""
+    shape = []
+    for sizes in zip(*[node.shape for node in nodes], strict=True):
+        moved = [by for by, size in zip(made.open_sizes, sizes[1:], strict=True) if size != sizes[0]]
+        is_size = len(moved) == 1 and moved[0] in named and {*sizes} == {PROBE, OTHER} and sizes[0] == PROBE
+        shape.append(moved[0] if is_size else None if moved else sizes[0])
+    return TensorSpec(shape, nodes[0].dtype)
+
+
+def _open(spec: TensorSpec) -> Iterator[tuple[int, str | None]]:
+    for axis, size in enumerate(spec.shape):
+        if not isinstance(size, int):
+            yield axis, size
+
+
+def _key(name: str, axis: int, size: str | None) -> str:
+    return f"{name}[{axis}]" if size is None else size
+
+
+def _shape(key: str, spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(
+        size if isinstance(size, int) else sizes.get(_key(key, axis, size), PROBE)
+        for axis, size in enumerate(spec.shape)
+    )
+
+
+def _trace(traced: Traced, name: str, inputs: Mapping[str, TensorSpec], sizes: Mapping[str, int]) -> Trace:
+    shapes = [_shape(key, spec, sizes) for key, spec in inputs.items()]
+    trace = traced.traced_at(shapes, [spec.dtype for spec in inputs.values()])
+    if trace.written:
+        raise GraphError(
+            f"{name}: {traced.__name__} writes into a Tensor that it was not given, as batch normalisation does in "
+            "training. A saved function only computes; save the model as it evaluates: model.eval()."
+        )
+    if any(isinstance(one, Draw) for one in trace.function.captures):
+        raise GraphError(
+            f"{name}: {traced.__name__} draws random numbers, as dropout does in training. Save the model as it "
+            "evaluates: model.eval()."
+        )
+    return trace
+
+
+def _opened(
+    traced: Traced, name: str, inputs: Mapping[str, TensorSpec], traces: list[Trace], open_sizes: list[str]
+) -> Trace | None:
+    """A trace with the sizes open, where the function goes through with that and is the same program at each size."""
+    if not open_sizes:
+        return None
+    try:
+        opened = traced.traced_at([spec.open_shape for spec in inputs.values()], [s.dtype for s in inputs.values()])
+        for trace in traces:
+            shapes = [node.shape for node in trace.function.inputs]
+            if len(shapes) != len(opened.function.inputs) or _same_captures(opened, trace) is False:
+                return None
+            if program_of(opened.function.at(shapes)) != program_of(trace.function):
+                return None
+    except (GraphError, TypeError, ValueError, IndexError):
+        return None
+    return opened
+
+
+def _same_captures(one: Trace, two: Trace) -> bool:
+    return all(
+        a is b or (is_array(a) and is_array(b) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        for a, b in zip(one.function.captures, two.function.captures, strict=True)
+    )
+
+
+class _Differs:
+    """A number that is another one at another size; `by` has the name of that size."""
+
+    def __init__(self, by: str, value: int, other: int) -> None:
+        self.by, self.value, self.other = by, value, other
+
+    @property
+    def is_size(self) -> bool:
+        return (self.value, self.other) == (PROBE, OTHER)
+
+
+class _Merged:
+    """The nodes of several traces of one program, made once with what differs left open."""
+
+    def __init__(
+        self,
+        name: str,
+        graph: Graph,
+        variable: Callable[[Tensor], Node],
+        traces: list[Trace],
+        open_sizes: list[str],
+        opened: Trace | None,
+    ) -> None:
+        self.name, self.graph, self.variable, self.open_sizes = name, graph, variable, open_sizes
+        self.functions: list[Function] = [trace.function for trace in traces]
+        self.opened = opened
+        self.there: dict[Node, Node] = {}
+        self._sources: dict[str, tuple[Node, int]] = {}
+        self._units: dict[tuple[str, np.dtype], Node] = {}
+
+    def build(self, placeholders: Mapping[str, Node], inputs: Mapping[str, TensorSpec]) -> None:
+        for key, spec in inputs.items():
+            for axis, size in _open(spec):
+                self._sources.setdefault(_key(key, axis, size), (placeholders[key], axis))
+        base = self.functions[0]
+        given = len(placeholders)
+        if self.opened is not None:
+            self._copy(self.opened.function, list(placeholders.values()))
+            self.there |= dict(
+                zip(base.graph.nodes, [self.there[one] for one in self.opened.function.graph.nodes], strict=True)
+            )
+            return
+        self.there |= dict(zip(base.inputs[:given], placeholders.values(), strict=True))
+        numbers = [{node: i for i, node in enumerate(function.graph.nodes)} for function in self.functions]
+        captured = [dict(zip(f.inputs[given:], f.captures, strict=True)) for f in self.functions]
+        if len({len(one) for one in numbers}) > 1 or len({len(one) for one in captured}) > 1:
+            self._refuse("does another number of operations", base.graph.nodes[-1])
+        for nodes in zip(*[function.graph.nodes for function in self.functions], strict=True):
+            node = nodes[0]
+            if node in self.there:
+                continue
+            if node.op is PLACEHOLDER:
+                self.there[node] = self._captured([held[one] for held, one in zip(captured, nodes, strict=True)], node)
+                continue
+            places = [
+                [at[v] if isinstance(v, Node) else v for v in one.inputs]
+                for at, one in zip(numbers, nodes, strict=True)
+            ]
+            if any(one.op.name != node.op.name for one in nodes) or any(one != places[0] for one in places):
+                self._refuse("computes something else", node)
+            self._make(node, nodes)
+
+    def _copy(self, function: Function, given: Sequence[Node]) -> None:
+        self.there |= dict(zip(function.inputs, given, strict=False))
+        for node, value in zip(function.inputs[len(given) :], function.captures, strict=True):
+            self.there[node] = self._outside(value)
+        for node in function.graph.nodes:
+            if node not in self.there:
+                self._add(node, node.attrs)
+
+    def _outside(self, value: Any) -> Node:
+        return self.variable(value) if isinstance(value, Tensor) else self.graph.constant(value)
+
+    def _captured(self, values: Sequence[Any], node: Node) -> Node:
+        first = values[0]
+        if all(value is first for value in values):
+            return self._outside(first)
+        arrays = [np.asarray(one.data if isinstance(one, Tensor) else one) for one in values]
+        return self._constant(arrays, node)
+
+    def _constant(self, arrays: Sequence[np.ndarray], node: Node) -> Node:
+        """What is the same at every size; or has as many equal slices as a size says."""
+        shape = self._merged([one.shape for one in arrays], node)
+        first = arrays[0]
+        for axis, size in enumerate(shape):
+            if isinstance(size, _Differs):
+                first = first[(slice(None),) * axis + (slice(0, 1),)]
+        if not all(
+            np.array_equal(one, np.broadcast_to(first, one.shape), equal_nan=one.dtype.kind == "f") for one in arrays
+        ):
+            self._refuse("has an array of other values", node)
+        return self._stretched(self.graph.constant(np.array(first)), shape, node)
+
+    def _stretched(self, value: Node, shape: Sequence[Any], node: Node) -> Node:
+        """A value of one entry along the axes that are open, as many times as their sizes say."""
+        for axis, size in enumerate(shape):
+            if isinstance(size, _Differs):
+                if not size.is_size:
+                    self._refuse(
+                        f"makes an array of {size.value} at {PROBE} and {size.other} at {OTHER}", node, size.by
+                    )
+                unit = ops.reshape(self._unit(size.by, value.dtype), shape=(-1, *[1] * (len(shape) - 1 - axis)))
+                value = ops.logical_and(value, unit) if value.dtype.kind == "b" else ops.mul(value, unit)
+        return value
+
+    def _unit(self, by: str, dtype: np.dtype) -> Node:
+        """As many ones as a size says."""
+        if (by, dtype) not in self._units:
+            source, axis = self._sources[by]
+            key = tuple(slice(None) if i == axis else slice(0, 1) for i in range(source.ndim))
+            ones = ops.reshape(ops.ones_like(ops.getitem(source, key=key)), shape=(-1,))
+            self._units[by, dtype] = ops.cast(ones, dtype=dtype)
+        return self._units[by, dtype]
+
+    def _make(self, node: Node, nodes: Sequence[Node]) -> None:
+        if node.op is CONSTANT:
+            self.there[node] = self._constant([np.asarray(one.attrs["value"]) for one in nodes], node)
+            return
+        if getattr(node.op, "made", None) is not None and len({id(one.op) for one in nodes}) > 1:
+            programs = [[program_of(f) for f in one.op.made[1].values()] for one in nodes]  # type: ignore[attr-defined]
+            if any(one != programs[0] for one in programs):
+                self._refuse(f"has a {node.op.name} over arrays of that size", node)
+        attrs = {key: self._merged([one.attrs[key] for one in nodes], node) for key in node.attrs}
+        open_attrs = [key for key, value in attrs.items() if _has_open(value)]
+        if not open_attrs:
+            self._add(node, node.attrs)
+        elif node.op.name == "reshape" and sum(isinstance(size, _Differs) for size in attrs["shape"]) == 1:
+            self._add(node, {"shape": tuple(-1 if isinstance(size, _Differs) else size for size in attrs["shape"])})
+        elif node.op.name == "broadcast_to":
+            (x,) = node.inputs
+            shape = attrs["shape"]
+            value = self.there[x]
+            source = (1,) * (len(shape) - x.ndim) + x.shape
+            grown = [size for size, was in zip(shape, source, strict=True) if isinstance(size, _Differs) and was == 1]
+            known = tuple(
+                1 if isinstance(size, _Differs) and was == 1 else PROBE if isinstance(size, _Differs) else size
+                for size, was in zip(shape, source, strict=True)
+            )
+            if len(grown) != sum(isinstance(size, _Differs) for size in shape):
+                self._refuse("broadcasts an array that has this size already along one more axis", node)
+            value = ops.broadcast_to(value, shape=known) if value.shape != known else value
+            self.there[node] = self._stretched(value, shape, node)
+        else:
+            what = ", ".join(open_attrs)
+            self._refuse(f"has {node.op.name} with another {what}", node, _first_open(attrs).by)
+
+    def _add(self, node: Node, attrs: dict[str, Any]) -> None:
+        inputs = [self.there[value] if isinstance(value, Node) else value for value in node.inputs]
+        try:
+            made = self.graph.add(node.op, inputs, attrs)
+        except (ValueError, TypeError, IndexError) as error:
+            raise SignatureError(
+                f"{self.name}: with {', '.join(self.open_sizes)} open, {node.op.name} (made at {node.where}) is "
+                f"refused: {error} Give the sizes as numbers."
+            ) from None
+        made.where = node.where
+        self.there[node] = made
+
+    def _merged(self, values: Sequence[Any], node: Node) -> Any:
+        """One value where all are the same; a `_Differs` in the place of a number that depends on one size."""
+        first = values[0]
+        if isinstance(first, tuple | list) and all(
+            type(one) is type(first) and len(one) == len(first) for one in values
+        ):
+            return type(first)(self._merged(parts, node) for parts in zip(*values, strict=True))
+        if isinstance(first, slice) and all(isinstance(one, slice) for one in values):
+            return tuple(
+                self._merged(parts, node) for parts in zip(*[(s.start, s.stop, s.step) for s in values], strict=True)
+            )
+        if isinstance(first, np.ndarray):
+            if all(isinstance(one, np.ndarray) and np.array_equal(one, first) for one in values):
+                return first
+            self._refuse("has an array of other values", node)
+        others = [(by, one) for by, one in zip(self.open_sizes, values[1:], strict=True) if one != first]
+        if not others:
+            return first
+        if len(others) > 1 or type(first) is not int or type(others[0][1]) is not int:
+            self._refuse(f"gives {node.op.name} other settings", node, others[0][0])
+        return _Differs(others[0][0], first, others[0][1])
+
+    def _refuse(self, what: str, node: Node, by: str = "") -> None:
+        raise SignatureError(
+            f"{self.name}: for another {by or ' or '.join(self.open_sizes)} the function {what} ({node.where}), so no "
+            "one graph is right for every size. Give that size as a number, or write the function so that it computes "
+            "the same for all."
+        )
+
+
+def _has_open(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_has_open, value))
+    return isinstance(value, _Differs)
+
+
+def _first_open(value: Any) -> _Differs:
+    if isinstance(value, _Differs):
+        return value
+    parts = value.values() if isinstance(value, Mapping) else value
+    return _first_open(next(part for part in parts if _has_open(part)))

@@ -1,0 +1,226 @@
+"""The files of a saved model: written so that there is always a whole directory, read so that nothing else is touched.
+
+The manifest names every file with its size and SHA-256. Files are opened through the directory itself, so a directory
+that is replaced while it is read gives the old model or the new one, never some of each; links and devices are refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from internals.deploy.errors import FormatError
+
+ASSETS = "assets"
+_PART, _OLD = ".part", ".old"
+
+
+def write_folder(path: Path, files: Mapping[str, bytes | Path], *, overwrite: bool, marker: str) -> None:
+    """Write a directory of files in one step.
+
+    Parameters
+    ----------
+    path : Path
+    files : mapping of str to (bytes or Path)
+        The content, or a file to copy; a name is plain, or ``assets/`` and a plain one.
+    overwrite : bool
+        Take the place of a directory that has a file called `marker`.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at `path`, and it may not be replaced, or is no saved model.
+    OSError
+        It could not be written; what was at `path` is unchanged.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    if os.path.lexists(target):
+        if not overwrite:
+            raise FileExistsError(f"save: {path} exists. Choose another name, or pass overwrite=True.")
+        if not (target / marker).is_file():
+            raise FileExistsError(f"save: {path} exists and is no saved model (it has no {marker}); it stays as it is.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_behind(target)
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_PART}")
+    part.mkdir()
+    handle = os.open(part, os.O_RDONLY)
+    try:
+        _locked(handle)
+        if any(name.startswith(f"{ASSETS}/") for name in files):
+            (part / ASSETS).mkdir()
+        for name, content in files.items():
+            with (part / name).open("xb") as out:
+                if isinstance(content, Path):
+                    with content.open("rb") as source:
+                        shutil.copyfileobj(source, out)
+                else:
+                    out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+        for folder in ([part / ASSETS] if (part / ASSETS).exists() else []) + [part]:
+            _sync(folder)
+        _put_in_place(part, target)
+        _sync(target.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _put_in_place(part: Path, target: Path) -> None:
+    if not target.exists():
+        part.rename(target)
+    elif _exchanged(part, target):
+        shutil.rmtree(part)
+    else:  # between two steps there is neither; the old one is kept until the new one is there
+        old = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_OLD}")
+        target.rename(old)
+        try:
+            part.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        shutil.rmtree(old)
+
+
+def _exchanged(one: Path, two: Path) -> bool:
+    """Swap two directories in one step, where the system can (Linux's renameat2)."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    at, exchange = -100, 2
+    return rename(at, os.fsencode(one), at, os.fsencode(two), exchange) == 0
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Directories that a save made that was killed; one that is being written is locked."""
+    for part in target.parent.glob(f".{target.name}.*{_PART}"):
+        try:
+            handle = os.open(part, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            if _locked(handle):
+                shutil.rmtree(part, ignore_errors=True)
+        finally:
+            os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Folder:
+    """A directory of files, open for reading.
+
+    Raises
+    ------
+    FileNotFoundError, NotADirectoryError
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        os.close(self._handle)
+
+    def read(self, name: str, most: int) -> bytes:
+        """A small file.
+
+        Raises
+        ------
+        FormatError
+            It is missing, larger than `most` bytes, or no plain file.
+        """
+        handle, size = self._open(name)
+        with os.fdopen(handle, "rb") as file:
+            if size > most:
+                raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
+            return file.read(most + 1)[:size]
+
+    def map(self, name: str) -> memoryview:
+        """A large file, whose bytes are read when they are looked at."""
+        handle, size = self._open(name)
+        with os.fdopen(handle, "rb") as file:
+            if size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+
+    def _open(self, name: str) -> tuple[int, int]:
+        folder, plain = self._handle, name
+        opened = []
+        try:
+            if name.startswith(f"{ASSETS}/"):
+                plain = name.removeprefix(f"{ASSETS}/")
+                folder = os.open(ASSETS, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                opened.append(folder)
+            check_name(plain)
+            # A pipe would be waited for without O_NONBLOCK.
+            handle = os.open(plain, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            raise FormatError(f"load: {self.path} has no {name}, which its manifest names.") from None
+        except OSError as error:
+            raise FormatError(
+                f"load: {self.path / name} can't be opened: {error.strerror}. Links are refused."
+            ) from None
+        finally:
+            for one in opened:
+                os.close(one)
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            os.close(handle)
+            raise FormatError(f"load: {self.path / name} is no plain file.")
+        return handle, about.st_size
+
+
+def check_name(name: Any) -> None:
+    """Refuse a file name that could lead out of the directory.
+
+    Raises
+    ------
+    FormatError
+    """
+    if not isinstance(name, str) or not name or len(name) > 200 or name.startswith(".") or not name.isprintable():
+        raise FormatError(f"load: {name!r} is no file name that a saved model may have.")
+    if any(part in name for part in ("/", "\\", "\0", ":")):
+        raise FormatError(f"load: {name!r} leads out of the directory; names have no slashes or colons.")
+
+
+def checksum(data: Any) -> str:
+    """SHA-256, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def checksum_of_file(path: Path) -> tuple[int, str]:
+    """Size and SHA-256 of a file."""
+    with path.open("rb") as file:
+        return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
