@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from internals.autodiff.checkpoint import recompute
-from internals.autodiff.hooks import passed
+from internals.autodiff.hooks import last_readers, passed, whole_pass
 from internals.device import Array, device_of, is_writable, shares_memory
 from internals.ops import clone
 from internals.ops.rules import pull
 from internals.ops.spec import Spec
 from internals.tensor import Leaf, Node, Tensor, enable_grad, install_reverse_pass, no_grad, wrap
-from internals.tensor.hooks import hooks
+from internals.tensor.hooks import accumulated, hooks
 from internals.tensor.node import recorded_pass
 from internals.tensor.results import Parts, is_floating, picked
 
@@ -39,7 +39,8 @@ def backward(
     tensor: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
 ) -> None:
     """Add the gradient of `tensor` by every leaf to the leaf's ``grad``; see `Tensor.backward`."""
-    _accumulate(_current.walk({tensor.node: _start(tensor, gradient)}, retain_graph, create_graph))
+    with whole_pass:
+        _accumulate(_current.walk({tensor.node: _start(tensor, gradient)}, retain_graph, create_graph))
 
 
 def grad(
@@ -154,6 +155,7 @@ def _reverse(
     found: dict[Any, Any] = {}
     useful = None if wanted is None else _leading_to(wanted, start)
     watched, pull_node = hooks if len(hooks) else None, _current.rule
+    completes = last_readers(start) if len(accumulated) and wanted is None else None
     for node, gradient in start.items():
         pending[node] = gradient if create_graph else gradient.data
         if type(node) is Node:
@@ -171,7 +173,7 @@ def _reverse(
             edges = node.inputs
             if useful is not None:
                 edges = tuple([edge if edge in useful else None for edge in edges])
-            pieces = pull_node(node, cotangent, retain_graph, edges)
+            pieces: Any = pull_node(node, cotangent, retain_graph, edges)
             for edge, piece in zip(edges, pieces):  # noqa: B905 - of one length, and this loop is hot
                 if piece is None:
                     continue
@@ -181,6 +183,13 @@ def _reverse(
                     pending[edge] = piece
                     if type(edge) is Node:
                         heappush(heap, (-edge.order, edge))
+            if completes:
+                for leaf in completes.pop(node, ()):
+                    if leaf in pending:
+                        if watched is not None and leaf in watched:
+                            pending[leaf] = passed(leaf, pending[leaf])
+                        pieces = piece = cotangent = None  # a cotangent that no one else holds need not be copied
+                        _accumulate({leaf: pending.pop(leaf)})
     for edge, cotangent in pending.items():
         if wanted is None or edge in wanted:
             found[edge] = cotangent
@@ -291,6 +300,9 @@ def _accumulate(found: dict[Leaf, Any]) -> None:
         else:
             leaf.grad.data[...] += cotangent
             leaf.grad.storage.version += 1
+        if leaf in accumulated:
+            for function in list(accumulated[leaf].values()):
+                function()
 
 
 def _owned(cotangent: Array) -> Array:

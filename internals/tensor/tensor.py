@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from internals.ops.operators import Operators
 from internals.ops.spec import DEFAULT_FLOAT, Spec, as_dtype, is_floating
 from internals.ops.table import is_array
 from internals.tensor import eager
-from internals.tensor.hooks import Hook, HookFunction, register
+from internals.tensor.hooks import Hook, HookFunction, register, register_accumulated
 from internals.tensor.inplace import in_place, rows_in_place, write_in_place
 from internals.tensor.node import Leaf, Node, reverse_pass
 from internals.tensor.storage import Storage, Stored
@@ -155,6 +155,14 @@ class Tensor(Stored, Operators):
         Hooks run in the order of registration, before `grad` is added to. ``hook.remove()`` takes it off.
         """
         return register(self, function)
+
+    def register_post_accumulate_grad_hook(self, function: Callable[[Tensor], None]) -> Hook:
+        """Call ``function(tensor)`` when a backward pass has added to this leaf's `grad`.
+
+        It is called in the middle of the pass, as soon as no entry of the tape is left that this leaf's gradient
+        depends on; the pass goes on with the entries before it. ``hook.remove()`` takes it off.
+        """
+        return register_accumulated(self, function)
 
     def backward(
         self, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
