@@ -18,6 +18,10 @@ class PeerLost(DistributedError):
     def __init__(self, peer: str, reason: str) -> None:
         super().__init__(f"lost {peer}: {reason}")
         self.peer = peer
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[PeerLost], tuple[str, str]]:
+        return type(self), (self.peer, self.reason)
 
 
 class DeadlineExceeded(DistributedError):
@@ -37,6 +41,10 @@ class RemoteError(DistributedError):
         super().__init__(f"{peer} answered with {kind}: {text}")
         self.peer = peer
         self.kind = kind
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[RemoteError], tuple[str, str, str]]:
+        return type(self), (self.peer, self.kind, self.text)
 
 
 class ProtocolError(DistributedError):
@@ -45,6 +53,14 @@ class ProtocolError(DistributedError):
 
 class AuthenticationError(DistributedError):
     """A peer does not hold the key of this job."""
+
+
+class AddressInUse(DistributedError):
+    """Another process listens where this one was to listen."""
+
+
+class DuplicateName(DistributedError):
+    """Two living processes of a job go by one name: two that were both told to be rank 1, for example."""
 
 
 class MismatchError(DistributedError):

@@ -1,63 +1,39 @@
 """One process's place in a job: it sends messages to peers by name, receives, and answers what others ask.
 
 Everything but the wire is here: matching what arrives to who waits for it, calls and replies, deadlines, lost peers.
-A transport adds how bytes get to a peer (`_send`) and hands in what comes (`_arrived`, `_lose`).
+A transport adds how bytes get to a peer (`_send`) and a thread to do things in (`_post`), and hands in what comes
+(`_arrived`, `_lose`, `_found`).
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
+import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict, deque
-from collections.abc import Callable
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost, RemoteError
+from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost
 from internals.distributed.transport.message import Message
+from internals.distributed.transport.reply import ANSWER, CALL, LATER, Reply, refusal
 
-LATER: Final = object()
-"""A handler returns it to say that it keeps its `Reply` and will answer later, from any thread."""
+logger: Final = logging.getLogger("internals.distributed")
 
-CALL, ANSWER, REFUSAL = "call", "answer", "refusal"
-
-
-class Reply:
-    """The way back to who called; good for one answer, from any thread.
-
-    Attributes
-    ----------
-    peer : str
-        Who waits.
-    """
-
-    def __init__(self, endpoint: Endpoint, peer: str, number: int) -> None:
-        self.peer = peer
-        self._endpoint = endpoint
-        self._number = number
-        self._lock = threading.Lock()
-        self._used = False
-
-    def __call__(self, message: Message | None = None) -> None:
-        """Answer. A caller that is gone meanwhile is no error."""
-        self._once(message or Message(""), ANSWER)
-
-    def fail(self, error: BaseException) -> None:
-        """Let the call raise `RemoteError` where it was made."""
-        self._once(Message("", {"kind": type(error).__name__, "text": str(error)}), REFUSAL)
-
-    def _once(self, message: Message, way: str) -> None:
-        with self._lock:
-            if self._used:
-                raise RuntimeError(f"a reply to {self.peer} was already given; a call has one answer")
-            self._used = True
-        try:
-            self._endpoint._send(self.peer, message, way, self._number)
-        except DistributedError:
-            pass
-
+WINDOW = 1 << 30
+"""Bytes a peer may have sent that nobody here has received yet; whoever sends more waits."""
+PER_MESSAGE = 1 << 10
+"""Bytes that a message counts for besides its arrays."""
+PATIENCE = 60.0
+"""Seconds that a sender waits for a full window."""
+SETTLING = 2.0
+"""Seconds after an endpoint was opened in which a call waits for its handler to be registered."""
+CREDIT = "credit"
+"""The way of a message that gives a sender room again: its number is in bytes."""
 
 Handler = Callable[[Message, Reply], "Message | object | None"]
 
@@ -73,21 +49,31 @@ class Endpoint(ABC):
     Notes
     -----
     All methods can be called from any thread. Handlers run in one thread of the endpoint, one after the other: they
-    need no locks among themselves, and must not block (return `LATER`, and answer from elsewhere).
+    need no locks among themselves, and can't wait for messages (return `LATER`, and answer from elsewhere).
     Messages of one kind from one peer arrive in the order sent; nothing is promised across peers or kinds.
+
+    An endpoint stays with the process that opened it: threads and sockets don't survive a fork. A forked child opens
+    its own.
     """
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not 0 < len(name) <= 200:
+            raise ValueError(f"an endpoint's name is a str of 1 to 200 characters, not {name!r:.60}")
         self.name = name
         self._arrival = threading.Condition()
         self._mail: dict[str, deque[Message]] = defaultdict(deque)
+        self._unread: Counter[str] = Counter()
+        self._unpaid: Counter[str] = Counter()
         self._answers: dict[int, Message | BaseException] = {}
         self._calls: dict[int, str] = {}
         self._numbers = itertools.count(1)
         self._handlers: dict[str, Handler] = {}
+        self._early: dict[str, list[tuple[Message, Reply]]] = {}
+        self._opened = time.monotonic()
         self._lost: dict[str, str] = {}
         self._when_lost: list[Callable[[str, str], None]] = []
         self._closed = False
+        self._process = os.getpid()
 
     @property
     @abstractmethod
@@ -95,8 +81,13 @@ class Endpoint(ABC):
         """Where peers reach it; what `connect` of another endpoint takes."""
 
     @abstractmethod
-    def connect(self, peer: str, address: str) -> None:
+    def connect(self, peer: str, address: str, deadline: float = 10.0) -> None:
         """Make `peer` reachable by name. A peer that has connected to this endpoint is reachable already.
+
+        Parameters
+        ----------
+        deadline : float
+            Seconds that `peer` has to appear and to answer.
 
         Raises
         ------
@@ -104,11 +95,21 @@ class Endpoint(ABC):
             Nobody answers at `address`.
         AuthenticationError, ProtocolError
             Who answers does not hold the job's key, or speaks another version.
+        DuplicateName
+            A living endpoint of this one's name has connected to `peer`.
         """
 
     @abstractmethod
     def _send(self, peer: str, message: Message, way: str, number: int) -> None:
         """Put a message on the wire; returns when its arrays may be written to again. `way`: "", call, answer, ..."""
+
+    @abstractmethod
+    def _post(self, action: Callable[[], None], delay: float = 0.0) -> None:
+        """Let `action` run in the endpoint's thread, `delay` seconds from now, after what was posted before."""
+
+    @abstractmethod
+    def _in_own_thread(self) -> bool:
+        """Whether the caller is the endpoint's thread: a handler, or what is told of a loss."""
 
     def send(self, peer: str, message: Message) -> None:
         """Send, and return when the message's arrays may be written to again (not when it has arrived).
@@ -117,11 +118,24 @@ class Endpoint(ABC):
         ------
         PeerLost
             `peer` is known to be dead.
+        DeadlineExceeded
+            `peer` has left so much unread, for so long, that no more is sent to it.
         TypeError, ValueError
             The message holds what can't be sent, or too much of it.
         """
         self._check(peer)
-        self._send(peer, message, "", 0)
+        self._spend(peer, message)
+        try:
+            self._send(peer, message, "", 0)
+        except BaseException:
+            with self._arrival:
+                self._unread[peer] = max(0, self._unread[peer] - _cost(message))
+            raise
+
+    def send_all(self, peers: Sequence[str], message: Message) -> None:
+        """Send one message to several peers; where they share this machine's memory, its arrays are copied once."""
+        for peer in peers:
+            self.send(peer, message)
 
     def receive(self, kind: str, peer: str | None = None, deadline: float | None = None) -> Message:
         """The oldest message of `kind` (from `peer`, where one is named), waited for.
@@ -151,7 +165,9 @@ class Endpoint(ABC):
                 self._check(peer)
             return None
 
-        return self._wait(found, deadline, lambda: f"a message {kind!r} from {peer or 'anyone'}")
+        message = self._wait(found, deadline, lambda: f"a message {kind!r} from {peer or 'anyone'}")
+        self._pay(message)
+        return message
 
     def call(self, peer: str, message: Message, deadline: float | None = None) -> Message:
         """Ask `peer`, and wait for the answer of its handler of ``message.kind``.
@@ -174,7 +190,8 @@ class Endpoint(ABC):
             self._send(peer, message, CALL, number)
         except BaseException:
             with self._arrival:
-                del self._calls[number]
+                self._calls.pop(number, None)
+                self._answers.pop(number, None)
             raise
         return number
 
@@ -201,8 +218,15 @@ class Endpoint(ABC):
         return answer
 
     def on(self, kind: str, handler: Handler) -> None:
-        """Answer calls of `kind`: ``handler(message, reply)`` returns the answer (None: an empty one) or `LATER`."""
-        self._handlers[kind] = handler
+        """Answer calls of `kind`: ``handler(message, reply)`` returns the answer (None: an empty one) or `LATER`.
+
+        Calls that came while the endpoint was new, before this, are answered now.
+        """
+        with self._arrival:
+            self._handlers[kind] = handler
+            early = self._early.pop(kind, [])
+        for message, reply in early:
+            self._post(lambda message=message, reply=reply: self._handle(message, reply))  # type: ignore[misc]
 
     def when_lost(self, told: Callable[[str, str], None]) -> None:
         """Let ``told(peer, reason)`` be called, in the endpoint's thread, when a peer dies."""
@@ -211,7 +235,8 @@ class Endpoint(ABC):
     @property
     def lost(self) -> dict[str, str]:
         """The peers that died, and why it is thought so."""
-        return dict(self._lost)
+        with self._arrival:
+            return dict(self._lost)
 
     def close(self) -> None:
         """Say goodbye to the peers, and give everything back. Whoever waits here gets a `DistributedError`."""
@@ -227,18 +252,23 @@ class Endpoint(ABC):
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {'closed' if self._closed else self.address})"
+
     # What a transport calls.
 
     def _arrived(self, message: Message, way: str, number: int) -> None:
-        """Take in a message, in the endpoint's thread: run a handler, or wake who waits."""
+        """Take in a message: run a handler (in the endpoint's thread), or wake who waits."""
         if way == CALL:
             self._handle(message, Reply(self, message.source, number))
             return
         with self._arrival:
             if way == "":
                 self._mail[message.kind].append(message)
+            elif way == CREDIT:
+                self._unread[message.source] = max(0, self._unread[message.source] - number)
             elif self._calls.get(number) == message.source:
-                self._answers[number] = message if way == ANSWER else _refusal(message)
+                self._answers[number] = message if way == ANSWER else refusal(message)
             self._arrival.notify_all()
 
     def _lose(self, peer: str, reason: str) -> None:
@@ -247,48 +277,126 @@ class Endpoint(ABC):
             if peer in self._lost or self._closed:
                 return
             self._lost[peer] = reason
+            self._unread.pop(peer, None)
+            self._unpaid.pop(peer, None)
+            for number, asked in self._calls.items():
+                if asked == peer:  # even if a peer of this name comes back: it knows nothing of the call
+                    self._answers.setdefault(number, PeerLost(peer, reason))
             self._arrival.notify_all()
         for told in list(self._when_lost):
-            told(peer, reason)
+            self._post(lambda told=told: self._tell(told, peer, reason))  # type: ignore[misc]
 
     def _found(self, peer: str) -> None:
-        """Note that a peer of this name is there (again)."""
+        """Note that a peer of this name is there (again). What its predecessor left unread is dropped."""
         with self._arrival:
-            self._lost.pop(peer, None)
+            if self._lost.pop(peer, None) is None:
+                return
+            for kind, mail in list(self._mail.items()):
+                kept = deque(message for message in mail if message.source != peer)
+                if kept:
+                    self._mail[kind] = kept
+                else:
+                    del self._mail[kind]
+            self._arrival.notify_all()
 
     def _handle(self, message: Message, reply: Reply) -> None:
-        handler = self._handlers.get(message.kind)
-        if handler is None:
+        with self._arrival:
+            handler = self._handlers.get(message.kind)
+            if handler is None and (left := self._opened + SETTLING - time.monotonic()) > 0 and not self._closed:
+                self._early.setdefault(message.kind, []).append((message, reply))
+                if len(self._early[message.kind]) == 1:
+                    self._post(lambda: self._refuse_early(message.kind), left)
+                return
             known = ", ".join(sorted(self._handlers)) or "nothing"
+        if handler is None:
             reply.fail(LookupError(f"{self.name} does not answer {message.kind!r}; it answers {known}"))
             return
         try:
             answer = handler(message, reply)
-        except Exception as error:  # noqa: BLE001  whatever a handler raises is the caller's answer
-            reply.fail(error)
-        else:
+            if answer is not None and answer is not LATER and not isinstance(answer, Message):
+                raise TypeError(
+                    f"the handler of {message.kind!r} returned a {type(answer).__name__}; expected a Message, "
+                    "None or LATER"
+                )
             if answer is not LATER:
                 reply(answer)  # type: ignore[arg-type]
+        except BaseException as error:
+            if reply.given:
+                logger.exception("%s: the handler of %r raised after it had answered", self.name, message.kind)
+            else:
+                reply.fail(error)
+
+    def _refuse_early(self, kind: str) -> None:
+        with self._arrival:
+            early = self._early.pop(kind, [])
+        for message, reply in early:
+            self._handle(message, reply)
+
+    def _tell(self, told: Callable[[str, str], None], peer: str, reason: str) -> None:
+        try:
+            told(peer, reason)
+        except Exception:  # what one listener raises is no reason not to tell the next
+            logger.exception("%s: what was told that %s is lost raised", self.name, peer)
+
+    def _spend(self, peer: str, message: Message) -> None:
+        """Wait until `peer` has room for a message, and take the room."""
+        cost = _cost(message)
+
+        def room() -> bool | None:
+            if self._unread[peer] and self._unread[peer] + cost > WINDOW and not self._in_own_thread():
+                self._check(peer)
+                return None
+            self._unread[peer] += cost
+            return True
+
+        self._wait(room, PATIENCE, lambda: f"room at {peer}, which has left {self._unread[peer]} bytes unread,")
+
+    def _pay(self, message: Message) -> None:
+        """Give the sender of a message that was received its room back, a good part of the window at a time."""
+        with self._arrival:
+            peer = message.source
+            self._unpaid[peer] += _cost(message)
+            owed = self._unpaid[peer]
+            if owed < WINDOW // 8 or peer in self._lost or self._closed:
+                return
+            self._unpaid[peer] = 0
+        try:
+            self._send(peer, Message(""), CREDIT, owed)
+        except DistributedError:
+            logger.debug("%s: %s left before it was told of room", self.name, peer)
 
     def _check(self, peer: str) -> None:
         if peer in self._lost:
             raise PeerLost(peer, self._lost[peer])
         if self._closed:
             raise DistributedError(f"{self.name}: this endpoint is closed")
+        if os.getpid() != self._process:
+            raise DistributedError(
+                f"{self.name}: opened by process {self._process}, used in its fork {os.getpid()}: open one in the child"
+            )
 
     def _wait(self, found: Callable[[], Any], deadline: float | None, what: Callable[[], str]) -> Any:
+        """What `found` returns once it is not None; it is asked, with the lock held, after each arrival."""
         end = None if deadline is None else time.monotonic() + deadline
         with self._arrival:
             while (value := found()) is None:
                 if self._closed:
                     raise DistributedError(f"{self.name}: closed while waiting for {what()}")
+                if self._in_own_thread():
+                    raise RuntimeError(
+                        f"{self.name}: a handler can't wait for {what()}: nothing arrives while it runs. "
+                        "Return LATER, and answer from another thread"
+                    )
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     raise DeadlineExceeded(f"{self.name}: {what()} did not come within {deadline:g} s")
-                self._arrival.wait(left)
+                self._rest(left)
             return value
 
+    def _rest(self, left: float | None) -> None:
+        """Wait, the lock held on entry and on return, for something to arrive, at most `left` seconds."""
+        self._arrival.wait(left)
 
-def _refusal(message: Message) -> RemoteError:
-    kind, text = message.fields.get("kind"), message.fields.get("text")
-    return RemoteError(message.source, str(kind), str(text))
+
+def _cost(message: Message) -> int:
+    return PER_MESSAGE + sum(getattr(array, "nbytes", 0) for array in message.arrays)

@@ -60,6 +60,18 @@ class Message:
         return sum(array.nbytes for array in self.arrays)
 
 
+def _sendable(array: Any) -> np.ndarray:
+    """`array` as its bytes go on the wire: contiguous, in this machine's byte order."""
+    if not isinstance(array, np.ndarray | np.generic):
+        raise TypeError(
+            f"message: arrays holds a {type(array).__name__}; expected numpy.ndarray: a Tensor through .numpy(), "
+            "a list through numpy.array(), a number as a field"
+        )
+    if array.dtype.byteorder not in "=|":
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.ascontiguousarray(array).reshape(np.shape(array))
+
+
 def _name_of(dtype: np.dtype) -> str:
     if dtype.name in DTYPES:
         return dtype.name
@@ -80,7 +92,7 @@ def _dtype_of(name: Any) -> np.dtype:
 
 
 def check_fields(value: Any, depth: int = 0) -> None:
-    """Refuse, before it is sent, what would not arrive as it is.
+    """Refuse what would not arrive as it was sent.
 
     Raises
     ------
@@ -118,15 +130,27 @@ def encode(message: Message) -> list[Any]:
     """
     import msgpack
 
+    if type(message.kind) is not str or type(message.fields) is not dict:
+        raise TypeError(
+            f"message: kind is a {type(message.kind).__name__} and fields a {type(message.fields).__name__}; "
+            "expected str and dict"
+        )
     check_fields(message.fields)
-    arrays = [np.ascontiguousarray(array).reshape(np.shape(array)) for array in message.arrays]
-    if len(arrays) > MAX_ARRAYS or message.nbytes > MAX_BYTES:
+    arrays = [_sendable(array) for array in message.arrays]
+    nbytes = sum(array.nbytes for array in arrays)
+    if len(arrays) > MAX_ARRAYS or nbytes > MAX_BYTES:
         raise ValueError(
-            f"message {message.kind!r}: {len(arrays)} arrays of {message.nbytes} bytes in all; "
+            f"message {message.kind!r}: {len(arrays)} arrays of {nbytes} bytes in all; "
             f"at most {MAX_ARRAYS} and {MAX_BYTES}: send it in parts"
         )
     layout = [[_name_of(array.dtype), list(array.shape)] for array in arrays]
-    header = msgpack.packb([VERSION, message.kind, message.fields, layout], use_bin_type=True)
+    try:
+        header = msgpack.packb([VERSION, message.kind, message.fields, layout], use_bin_type=True)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(
+            f"message {message.kind!r}: fields that can't be sent ({error}): an int has at most 64 bits, and a str no "
+            "lone surrogates"
+        ) from None
     if len(header) > MAX_HEADER:
         raise ValueError(
             f"message {message.kind!r}: fields of {len(header)} bytes, at most {MAX_HEADER}: send what is large "
@@ -171,6 +195,10 @@ def _header(frames: Sequence[Any], source: str) -> tuple[str, dict[str, Any], li
     _, kind, fields, layout = header
     if not isinstance(kind, str) or not isinstance(fields, dict) or not isinstance(layout, list):
         raise ProtocolError(f"{source} sent a header that is not (version, kind, fields, arrays)")
+    try:
+        check_fields(fields)
+    except TypeError as error:
+        raise ProtocolError(f"{source} sent fields that no sender of this version makes ({error})") from None
     return kind, fields, layout
 
 
@@ -189,6 +217,11 @@ def _array(frame: Any, spec: Any, source: str) -> np.ndarray:
             f"{source} sent {data.nbytes} bytes for an array of {dtype} {tuple(spec[1])}, "
             f"which has {size * dtype.itemsize}"
         )
-    array = np.frombuffer(data, np.uint8).view(dtype).reshape(spec[1]) if size else np.empty(spec[1], dtype)
+    try:
+        array = np.frombuffer(data, np.uint8).view(dtype).reshape(spec[1]) if size else np.empty(spec[1], dtype)
+    except ValueError:  # no elements, and more of them along the other axes than NumPy can count
+        raise ProtocolError(f"{source} sent an array of shape {spec[1]!r:.60}") from None
+    if not array.flags.aligned:  # a small frame lies anywhere in what was read from the wire
+        array = array.copy()
     array.flags.writeable = False
     return array
