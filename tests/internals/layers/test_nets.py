@@ -1,4 +1,4 @@
-"""Nets of layers beside the same models eager, to the bit, and in torch and TensorFlow."""
+"""Layers alone, against differences; whole nets are in `test_every_way`."""
 
 from __future__ import annotations
 
@@ -6,68 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from layer_nets import TWINS, Twin
+from layer_nets import TWINS
 
 from internals import Tensor, ops
 from internals.device import device
 from internals.layers import Argument, GradientMachine, Net
 from internals.layers.layer import Layer
-
-MODELS = pytest.mark.parametrize("twin", [pytest.param(twin, id=twin.name) for twin in TWINS])
-
-
-def run_net(twin: Twin, examples: int = 7, seed: int = 3) -> tuple[Net, dict[str, Any], float]:
-    """The net after a forward and a backward pass, its batch, and its loss."""
-    rng = np.random.default_rng(seed)
-    net, batch = Net(twin.config, rng=rng), twin.batch(rng, examples)
-    for parameter in net.parameters.values():  # biases that start at 0 would hide a forgotten one
-        parameter.value = parameter.value + rng.standard_normal(parameter.value.shape).astype(np.float32) / 8
-    net.forward(batch)
-    net.backward()
-    return net, batch, net.loss()
-
-
-@MODELS
-def test_values_and_gradients_are_those_of_eager_to_the_bit(twin: Twin) -> None:
-    net, batch, loss = run_net(twin)
-    leaves = {name: Tensor(one.value.copy(), requires_grad=True) for name, one in net.parameters.items()}
-    result = twin.eager(None, leaves, {k: v if isinstance(v, Argument) else Tensor(v) for k, v in batch.items()})
-    result.backward()
-    assert loss == result.item()
-    for name, one in net.parameters.items():
-        if not one.static:
-            assert np.array_equal(one.gradient, leaves[name].grad.numpy()), name
-
-
-@MODELS
-def test_as_torch(twin: Twin) -> None:
-    torch = pytest.importorskip("torch")
-    net, batch, loss = run_net(twin)
-    leaves = {name: torch.tensor(one.value, requires_grad=True) for name, one in net.parameters.items()}
-    given = {k: v if isinstance(v, Argument) else torch.tensor(v) for k, v in batch.items()}
-    result = twin.torch(torch, leaves, given)
-    result.backward()
-    assert loss == pytest.approx(result.item(), rel=1e-5)
-    for name, one in net.parameters.items():
-        if not one.static:
-            assert np.allclose(one.gradient, leaves[name].grad.numpy(), rtol=1e-4, atol=1e-6), name
-
-
-@pytest.mark.slow
-@MODELS
-def test_as_tensorflow(twin: Twin) -> None:
-    tf = pytest.importorskip("tensorflow")
-    net, batch, loss = run_net(twin)
-    leaves = {name: tf.constant(one.value) for name, one in net.parameters.items() if not one.static}
-    with tf.GradientTape() as tape:
-        tape.watch(leaves)
-        result = twin.tensorflow(tf, leaves, batch)
-    found = tape.gradient(result, leaves)
-    assert loss == pytest.approx(float(result), rel=1e-5)
-    for name, gradient in found.items():
-        expected = tf.convert_to_tensor(gradient).numpy()
-        assert np.allclose(net.parameters[name].gradient, expected, rtol=1e-4, atol=1e-6), name
-
 
 # every layer against differences: settings that the models above do not have
 
