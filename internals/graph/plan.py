@@ -198,10 +198,13 @@ class Plan:
         self.fetches = [-1 if node.op is NO_OP else self._at[node] for node in fetches]
 
     def start(self, values: Sequence[Array], variables: Mapping[str, Array] | None = None, draw: int = 0) -> list[Any]:
-        """The slots as a run with these values starts; `draw` numbers it, for rows that draw random numbers."""
+        """The slots as a run with these values starts; `draw` numbers it, for rows that draw random numbers.
+
+        A value that is None is put into its slot later, by who runs the plan.
+        """
         slots = self.slots.copy()
         for slot, where, value in zip(self.feeds, self.feed_places, values, strict=True):
-            slots[slot] = value if where is cpu else move(value, where)
+            slots[slot] = value if value is None or where is cpu else move(value, where)
         for slot, node in self.variables:
             slots[slot] = value_of(node, variables)
         slots[self._draw] = draw
