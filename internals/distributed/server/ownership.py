@@ -1,0 +1,55 @@
+"""Who works on which data shard: each on its own, and the others take over what a lost trainer had."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+
+class Ownership:
+    """The trainer of each data shard; one server of a job keeps it.
+
+    Parameters
+    ----------
+    shards : int
+    """
+
+    def __init__(self, shards: int) -> None:
+        self._owner: list[str | None] = [None] * shards
+        self._living: dict[str, int] = {}
+
+    def join(self, trainer: str, rank: int) -> bool:
+        """A trainer is there: shard `rank` is its own, and what lost trainers left is shared out anew.
+
+        Returns
+        -------
+        bool
+            Whether somebody else's shards changed.
+        """
+        before = list(self._owner)
+        self._living[trainer] = rank
+        if rank < len(self._owner):
+            self._owner[rank] = trainer
+        self._share_out()
+        return any(was not in (None, now) for was, now in zip(before, self._owner, strict=True))
+
+    def lose(self, trainer: str) -> None:
+        """A trainer is gone: those with the fewest shards get its own."""
+        self._living.pop(trainer, None)
+        self._share_out()
+
+    def of(self, trainer: str) -> list[int]:
+        """The shards of a trainer."""
+        return [shard for shard, owner in enumerate(self._owner) if owner == trainer]
+
+    def owner(self, shard: int) -> str | None:
+        return self._owner[shard]
+
+    def _share_out(self) -> None:
+        if not self._living:
+            return
+        load = Counter(owner for owner in self._owner if owner in self._living)
+        for shard, owner in enumerate(self._owner):
+            if owner is not None and owner not in self._living:
+                chosen = min(self._living, key=lambda one: (load[one], self._living[one], one))
+                self._owner[shard] = chosen
+                load[chosen] += 1
