@@ -12,7 +12,6 @@ from typing import Any
 from internals.autodiff import custom_vjp
 from internals.distributed.collectives import all_gather, all_reduce
 from internals.distributed.group import Group
-from internals.tensor import Tensor
 
 
 @custom_vjp
