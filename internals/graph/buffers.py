@@ -23,7 +23,17 @@ SMALLEST_REUSED = 1 << 14
 LARGEST_WORKSPACE = 1 << 20
 """Bytes. A convolution lays out each window it meets; what is larger than this is done for a part of the batch."""
 
-_IN_PLACE: dict[str, Callable[..., Any]] = {"relu": lambda x, out: np.maximum(x, 0, out=out)}
+
+def _masked(condition: Any, x: Any, y: Any, out: Array) -> Any:
+    """`internals.ops.elementwise.masked` over x's memory, where that is what the row does."""
+    if out is not x or type(y) is not int or y != 0 or condition.shape != x.shape or x.dtype.kind != "f":
+        return TABLE["where"].on_numpy(condition, x, y)
+    bits = x.view(f"i{x.itemsize}")
+    np.multiply(bits, condition, out=bits)
+    return x
+
+
+_IN_PLACE: dict[str, Callable[..., Any]] = {"relu": lambda x, out: np.maximum(x, 0, out=out), "where": _masked}
 
 
 def in_place(node: Node) -> Callable[..., Any] | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from internals.device import Array, Device, cpu, device, move
 from internals.graph.buffers import candidates, in_place, tiled, write_over
-from internals.graph.graph import CONSTANT, NO_OP, PLACEHOLDER, STATEFUL, VARIABLE
+from internals.graph.graph import APPLY, CONSTANT, NO_OP, PLACEHOLDER, STATEFUL, VARIABLE
 from internals.graph.node import GraphError, Node
 from internals.graph.pieces import pieces
 from internals.ops.table import Op, for_dtype
@@ -267,8 +267,8 @@ class Plan:
             told = self._watch(node) if self._watch is not None else None
             kernel = kernel if told is None else _told(kernel, told)
             step = Step(kernel, inputs, attrs, slot, node.name, place, node.where)
-            if self._reuse and told is None and place is cpu and node.op not in self._stateful:
-                step.into = in_place(node)
+            if self._reuse and told is None and place is cpu:
+                step.into = kernel if node.op is APPLY else in_place(node) if node.op not in self._stateful else None
             self._call(step, after)
 
     def _is_kept(self, node: Node, position: int) -> bool:
@@ -348,9 +348,9 @@ class Plan:
             step.dead = tuple(slots)
             if step.into is not None:
                 node = self.nodes[step.result]
-                over = [
-                    i for i in candidates(node) if step.inputs[i] in slots and step.inputs.count(step.inputs[i]) == 1
-                ]
+                # What moves a variable is given the gradient first: the variable it finds for itself.
+                mine = candidates(node) if node.op is not APPLY else [0]
+                over = [i for i in mine if step.inputs[i] in slots and step.inputs.count(step.inputs[i]) == 1]
                 step.into, step.over = (step.into, over[0]) if over else (None, -1)
 
 

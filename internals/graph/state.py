@@ -21,7 +21,7 @@ from internals.graph.node import GraphError, Node, spec_text
 from internals.graph.plan import Kernel, value_of
 from internals.nn.weights import load_arrays, save_arrays
 from internals.ops.table import Op
-from internals.tensor import Tensor, wrap
+from internals.tensor import Tensor
 
 
 class State:
@@ -79,20 +79,21 @@ class State:
         rule = rule_of(node.attrs["optimizer"], settings)
         group = rule.param_groups[0]
 
-        def apply(gradient: Array, lr: Any) -> Array:
+        plain = type(rule) is optim.SGD and not any(settings[name] for name in ("momentum", "weight_decay", "maximize"))
+
+        def apply(gradient: Array, lr: Any, out: Array | None = None) -> Array:
             with self.lock:
-                parameter = wrap(self._own(variable))
-                parameter.requires_grad = True
-                parameter.grad = wrap(gradient)
-                group["params"], group["lr"] = [parameter], lr if isinstance(lr, float | int) else float(_on_host(lr))
+                x, lr = self._own(variable), lr if isinstance(lr, float | int) else float(_on_host(lr))
+                if plain and out is not None:  # nobody reads the gradient again: its memory takes the product
+                    np.subtract(x, np.multiply(gradient, lr, out=out), out=x)
+                    return x
+                group["lr"] = lr
                 kept = {name: self._own(slot) for name, slot in zip(names, slots, strict=True)}
                 if slots:
-                    rule.state[parameter] = {**kept, "step": int(kept["step"])}
-                rule.step()
-                group["params"] = []  # what the rule still held would be copied at the next step
-                if slots:
-                    self.values[slots[0].name] = np.asarray(rule.state.pop(parameter)["step"], np.int64)
-                return self.values[variable.name]
+                    kept["step"] = int(kept["step"]) + 1
+                    self.values[slots[0].name] = np.asarray(kept["step"], np.int64)
+                rule.move(x, gradient, kept, group)
+                return x
 
         return apply
 

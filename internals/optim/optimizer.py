@@ -176,9 +176,12 @@ class Optimizer:
                     parameter.storage.version += 1
 
     def _move(self, parameter: Tensor, gradient: Array, settings: Settings) -> None:
-        x = parameter.data
+        self.move(parameter.data, gradient, self._state_of(parameter, settings), settings)
+
+    def move(self, x: Array, gradient: Array, state: State, settings: Settings) -> None:
+        """Move an array in place, and its slots with it; `state` has the step that this is, where there are slots."""
         place = device_of(x)
-        xp, state = place.xp, self._state_of(parameter, settings)
+        xp = place.xp
         decay, maximize = settings["weight_decay"], settings["maximize"]
         step = state["step"] if state else 0
         with place.scope():

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internals import ops
-from internals.graph import Graph, Session, gradients, minimize
+from internals import ops, optim
+from internals.graph import Graph, Session, apply_gradients, gradients, minimize
 from internals.graph.buffers import tiled
 
 
@@ -34,7 +34,10 @@ def grown(graph: Graph, rng: np.random.Generator, steps: int) -> tuple[list[Any]
                 lambda a, b: a.reshape(-1).reshape(a.shape) - b,
                 lambda a, b: a + b.mean(axis=0),
                 lambda a, b: ops.sigmoid(a) / (b * b + 1.0),
-            ][rng.integers(11)](one, two)
+                lambda a, b: ops.where(a > b, a - b, 0),
+                lambda a, b: ops.where(a > 0.5, 0, -b),
+                lambda a, b: ops.where(a > b, a * 2.0, b),
+            ][rng.integers(14)](one, two)
         )
     count = int(rng.integers(1, 4))
     fetches = [nodes[i] for i in rng.integers(3, len(nodes), count)]
@@ -128,3 +131,31 @@ def test_a_step_of_a_convolutional_network_peaks_lower() -> None:
         losses.append(session.run(loss, feeds))
     assert peaks[1] < 0.7 * peaks[0]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam])
+@pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.1}, {"maximize": True}])
+@pytest.mark.parametrize("fetched", [False, True], ids=["spare", "fetched"])
+def test_a_gradient_is_written_over_only_if_nobody_else_has_it(optimizer: Any, settings: Any, fetched: bool) -> None:
+    """The optimizer takes the gradient's memory for its step; one that is fetched, or read elsewhere, stays."""
+    rng = np.random.default_rng()
+    graph = Graph()
+    with graph:
+        x = graph.placeholder((8, 96), name="x")
+        w = graph.variable(rng.standard_normal((96, 80)).astype(np.float32) / 9)
+        (slope,) = gradients(((x @ w) ** 2).mean(), [w])
+        train = apply_gradients([(slope, w)], optimizer, lr=0.1, **settings)
+        with graph.after([train]):
+            size = (slope * slope).sum()
+    value = rng.standard_normal((8, 96)).astype(np.float32)
+    found = []
+    for passes in ((), ("reuse",)):
+        with Session(graph, passes=passes) as session:
+            session.initialise()
+            wanted = [train, w, *([slope, size] if fetched else [])]
+            for _ in range(3):
+                found.append(session.run(wanted, {x: value})[1:])
+            found.append([session.values[w.name].copy()])
+    for got, want in zip(found[4:], found[:4], strict=True):
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_array_equal(one, other)
