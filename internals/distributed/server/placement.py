@@ -80,7 +80,7 @@ def place(
     servers : int
     how : {"hash", "range"}
         ``"hash"``: a small parameter goes whole to the server that a hash of its name says; one of more than `split`
-        entries is cut into as many equal pieces as there are servers. ``"range"``: all parameters, sorted by name,
+        entries is cut into equal pieces, one a server. ``"range"``: all parameters, sorted by name,
         make one line of bytes, which is cut into equal ranges, one a server.
     split : int
 
@@ -161,7 +161,8 @@ def _hashed(name: str, layout: Layout, servers: int, split: int) -> list[Piece]:
     if layout.size <= split or servers == 1:
         return [Piece(name, first, 0, layout.size)]
     cuts = [layout.size * part // servers for part in range(servers + 1)]
-    return [Piece(name, (first + part) % servers, cuts[part], cuts[part + 1]) for part in range(servers)]
+    parts = [Piece(name, (first + part) % servers, cuts[part], cuts[part + 1]) for part in range(servers)]
+    return [piece for piece in parts if piece.size]
 
 
 def _ranges(layouts: Mapping[str, Layout], servers: int) -> dict[str, tuple[Piece, ...]]:
