@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from internals.device import DeviceError
-from internals.distributed.runtime.cluster import ClusterSpec, Place, parse
+from internals.distributed.runtime.cluster import Asked, ClusterSpec, Place, parse
 from internals.distributed.runtime.cut import Record, Step, pieces
 from internals.graph.graph import APPLY, CONSTANT, PLACEHOLDER, STATEFUL, VARIABLE, Graph
 from internals.graph.node import GraphError, Node, spec_text
@@ -175,15 +175,22 @@ def _needed_in_order(fetches: Sequence[Node]) -> list[Node]:
 
 
 def _is_spread(node: Node) -> bool:
-    """Whether a node is a value that every part which reads it gets with its part, or with its feeds."""
-    return node.op in (CONSTANT, PLACEHOLDER) and (node.device is None or not parse(node.device).names_a_task)
+    """Whether a node is a value that each part which reads it is given, once or with every step."""
+    return node.op in (CONSTANT, PLACEHOLDER) and not _parsed(node).names_a_task
 
 
 def _asked(node: Node, cluster: ClusterSpec, default: Place) -> str | None:
-    if node.device is None:
-        return None
+    _parsed(node)
     try:
-        return str(cluster.place(node.device, default))
+        return None if node.device is None else str(cluster.place(node.device, default))
+    except DeviceError as error:
+        raise GraphError(f"{node.name} (made at {node.where}): {error}") from None
+
+
+def _parsed(node: Node) -> Asked:
+    """What the device that a node asks for says."""
+    try:
+        return Asked() if node.device is None else parse(node.device)
     except DeviceError as error:
         raise GraphError(f"{node.name} (made at {node.where}): {error}") from None
 
@@ -205,7 +212,7 @@ def _check_bodies(node: Node) -> None:
     made = getattr(node.op, "made", None)
     for function in made[1].values() if made is not None else ():
         for inner in function.graph.nodes:
-            if inner.device is not None and parse(inner.device).names_a_task:
+            if _parsed(inner).names_a_task:
                 raise GraphError(
                     f"{inner.name} (made at {inner.where}) is asked to run on {inner.device}, inside the "
                     f"{node.op.name} {node.name} (made at {node.where}). A {node.op.name} runs whole, on one "
