@@ -1,5 +1,6 @@
 """Collectives: what all ranks of a group do together. All-reduce in several ways, and the others."""
 
+from internals.distributed.collectives.agreement import Communicator, communicator
 from internals.distributed.collectives.calls import (
     all_gather,
     all_reduce,
@@ -11,7 +12,6 @@ from internals.distributed.collectives.calls import (
     reduce_scatter,
     scatter,
 )
-from internals.distributed.collectives.communicator import Communicator, communicator
 from internals.distributed.collectives.operands import bounds
 from internals.distributed.collectives.reductions import ALGORITHMS, chosen
 from internals.distributed.collectives.work import Work

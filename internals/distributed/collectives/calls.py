@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from internals.distributed.collectives import exchange, reductions, rooted
-from internals.distributed.collectives.communicator import Call, communicator
+from internals.distributed.collectives.agreement import Call, communicator
 from internals.distributed.collectives.operands import Operand, bounds, checked_rank, copy, operation
 from internals.distributed.group import Group
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from internals.distributed.collectives.communicator import Call
+from internals.distributed.collectives.agreement import Call
 from internals.distributed.collectives.operands import copy
 
 

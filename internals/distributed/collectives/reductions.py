@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from internals.distributed.collectives.communicator import Call
+from internals.distributed.collectives.agreement import Call
 from internals.distributed.collectives.operands import Operation, bounds, copy, pieces, segments
 from internals.distributed.collectives.rooted import broadcast, reduce
 
