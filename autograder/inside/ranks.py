@@ -97,9 +97,11 @@ def run_ranks(
 
 def raise_first(ended: list[Ended]) -> None:
     """Raise the first error of a rank that is more than the loss of another rank, as the rank itself described it."""
-    for one in ended:
-        if "error" in one and "lost" not in one:
-            raise Told(one["error"])
+    errors = {rank: one["error"] for rank, one in enumerate(ended) if "error" in one and "lost" not in one}
+    for rank, error in errors.items():
+        if len(errors) < len(ended):
+            error = {**error, "message": f"on rank {rank}: {error['message']}"}
+        raise Told(error)
 
 
 def joined(size: int, *, unix: bool = False) -> list[dict[int, socket.socket]]:
