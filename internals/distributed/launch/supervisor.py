@@ -84,9 +84,10 @@ class Supervisor:
         self._listen()
         try:
             if self._job.elastic:
-                from internals.distributed.launch.rendezvous import Rendezvous
+                from internals.distributed.launch.rendezvous import serve
 
-                self._rendezvous = Rendezvous(self._job.least or 1, self._job.most or 1, secret=self._job.secret)
+                least, most = self._job.least or 1, self._job.most or 1
+                self._rendezvous = serve(least, most, expected=self._job.processes, secret=self._job.secret)
             self._start()
             return self._watch()
         except OSError as error:
