@@ -108,12 +108,33 @@ def while_loop(
     GraphError
         The body changes a shape or dtype; or, when it runs, the loop does not end.
     """
-    test, _ = Function.build(condition, state, name="condition")
+    n = len(state)
+    test, _ = Function.build(condition, state, name="condition", loops=True)
     check_condition("while_loop", test.outputs[0])
-    step, _ = Function.build(lambda *values: list(body(*values)), state, name="body")
-    _same_outputs("while_loop: the state before and after the body", step.inputs[: len(state)], step.outputs)
+    step, _ = Function.build(lambda *values: list(body(*values)), state, name="body", loops=True)
+    _same_outputs("while_loop: the state before and after the body", step.inputs[:n], step.outputs)
+    if _turn(test) is not None or _turn(step) is not None:  # something is drawn: rounds are counted
+        test, step = _counting(test, n), _counting(step, n, goes_on=True)
+        state = [*state, Tensor(np.zeros((), np.int64), device=_place_of(state))]
     loop, _ = while_op(test, step, len(state), most)
-    return list(loop([*state, *test.captures, *step.captures]))
+    return list(loop([*state, *test.captures, *step.captures])[:n])
+
+
+def _turn(function: Function) -> Node | None:
+    return getattr(function.graph, "turn", None)
+
+
+def _counting(function: Function, n: int, goes_on: bool = False) -> Function:
+    """The same, with the number of the round after the `n` parts of the state; and the next one after its results."""
+    graph, turn = function.graph, _turn(function)
+    with graph:
+        turn = graph.placeholder((), np.int64, name="turn") if turn is None else turn
+        outputs = [*function.outputs, turn + 1] if goes_on else function.outputs
+    return Function(graph, [*function.inputs[:n], turn], outputs, function.name)
+
+
+def _place_of(values: Sequence[Any]) -> Any:
+    return next((value.device for value in values if isinstance(value, Tensor)), "cpu")
 
 
 def while_op(test: Function, step: Function, n: int, most: int) -> tuple[Op, Callable[[Sequence[bool]], Op]]:
@@ -206,8 +227,11 @@ def scan(body: Callable[..., Any], carry: Sequence[Any], rows: Sequence[Any]) ->
         return [*after, *outputs]
 
     single = [Spec(value.shape[1:], value.dtype) for value in rows]
-    step, _ = Function.build(flat, [*carry, *single], name="body")
+    step, _ = Function.build(flat, [*carry, *single], name="body", loops=True)
     _same_outputs("scan: the carry before and after the body", step.inputs[:n], step.outputs[:n])
+    if _turn(step) is not None:
+        step = _counting(step, n + len(rows))
+        rows = [*rows, Tensor(np.arange(rows[0].shape[0]), device=_place_of(rows))]
     found = scan_op(step, n, len(rows))([*carry, *rows, *step.captures])
     outputs = len(step.outputs)
     return list(found[:n]), list(found[n:outputs])

@@ -15,7 +15,7 @@ import numpy as np
 
 from internals.device import Array, Device, cpu, device_of
 from internals.graph.gradients import gradients
-from internals.graph.graph import Graph
+from internals.graph.graph import Graph, being_built
 from internals.graph.node import STOP_GRADIENT, GraphError, Node
 from internals.graph.plan import Plan
 from internals.graph.specialise import specialise
@@ -39,10 +39,26 @@ class FunctionGraph(Graph):
         What must run though no output needs it.
     arguments : set of Node
         The placeholders for what a caller gives, where it is a caller's own.
+    outer : Graph or None
+        The graph that was being built when this one was begun.
+    turn : Node or None
+        Of the body of a loop in which something is drawn: the number of the round.
+
+    Parameters
+    ----------
+    loops : bool
+        It is the body of a loop: what is drawn in it is drawn anew in each round.
+    literal : bool, optional
+        A seed that is a number is the one to draw with, whichever run or round it is; by default as in the graph
+        around.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, loops: bool = False, literal: bool | None = None) -> None:
         super().__init__()
+        self.outer = being_built()
+        self.loops = loops
+        self.literal = literal if literal is not None else getattr(self.outer, "literal", False)
+        self.turn: Node | None = None
         self.captures: list[Any] = []
         self.capture_nodes: list[Node] = []
         self.written: dict[int, tuple[Tensor, Node]] = {}
@@ -57,8 +73,9 @@ class FunctionGraph(Graph):
                 return self.add(take, (*inputs, self._index(value)), {"axis": 0}, name=name)
             if op is getitem and isinstance(value, tuple) and any(isinstance(part, Node) for part in value):
                 raise GraphError("getitem: an index that is known only at run time must stand alone: x[i][j].")
-            if type(value) is LaterSeed:
-                seed = self.own(value.source)
+            inside = self.loops or self.outer is not None
+            if type(value) is LaterSeed or (attr == "seed" and inside and not self.literal):
+                seed = self._seed(value.source if type(value) is LaterSeed else int(value))
                 rest = {key: kept for key, kept in (attrs or {}).items() if key != attr}
                 return super().add(seeded(op, attr), (*inputs, seed), rest, name=name)
         return super().add(op, inputs, attrs, name=name)
@@ -77,6 +94,24 @@ class FunctionGraph(Graph):
             self.captures.append(value)
             self.capture_nodes.append(node)
         return self.own(self._captured[id(value)][1])
+
+    def _seed(self, source: Draw | Node | int) -> Node:
+        """A node for a seed: of the run, if a run of the graph around draws anew; and of the round, in a loop."""
+        if isinstance(source, Node):
+            found: Node = self.own(source)
+            return found
+        if isinstance(self.outer, FunctionGraph):
+            found = self.own(self.outer._seed(source))
+        elif self.outer is not None:
+            number = int(source.value()) if isinstance(source, Draw) else source
+            found = self.own(self.outer.add(RUN_SEED, (), {"seed": number}))
+        else:
+            found = self.own(source) if isinstance(source, Draw) else self.constant(source, dtype=np.int64)
+        if not self.loops:
+            return found
+        if self.turn is None:
+            self.turn = self.placeholder((), np.int64, name="turn")
+        return super().add(FOLD_IN, (found, self.turn))
 
     def _index(self, value: Any) -> Node:
         """An index that is known only at run time; it picks entries along axis 0."""
@@ -100,6 +135,27 @@ class FunctionGraph(Graph):
         if node not in self._constants:
             self._constants[node] = super().add(STOP_GRADIENT, (node,))
         return self._constants[node]
+
+
+RUN_SEED = Op(
+    "run_seed",
+    lambda xp, *, seed: xp.asarray(seed, np.int64),
+    vjp=None,
+    infer=lambda *, seed: Spec((), np.int64),
+    doc="A seed as an array, which the run makes its own as it does that of a random row.",
+)
+FOLD_IN = Op(
+    "fold_in",
+    lambda xp, seed, turn: xp.asarray(_folded(seed, turn), np.int64),
+    vjp=None,
+    infer=lambda seed, turn: Spec((), np.int64),
+    doc="The seed of a round of a loop (JAX's fold_in).",
+)
+
+
+def _folded(seed: Array, turn: Array) -> int:
+    numbers = [int(device_of(one).to_host(one)) for one in (seed, turn)]
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
 class Draw:
@@ -176,7 +232,9 @@ class Function:
         self._lock = threading.RLock()
 
     @classmethod
-    def build(cls, body: Callable[..., Any], specs: Sequence[Any], *, name: str = "") -> tuple[Function, Any]:
+    def build(
+        cls, body: Callable[..., Any], specs: Sequence[Any], *, name: str = "", loops: bool = False
+    ) -> tuple[Function, Any]:
         """Run a body once on placeholders.
 
         Parameters
@@ -185,13 +243,15 @@ class Function:
             Takes a node for each of `specs`; gives a node or number, or a list or tuple of them.
         specs : sequence
             Whatever has a shape and a dtype.
+        loops : bool
+            See `FunctionGraph`.
 
         Returns
         -------
         Function
         What the body gave, its parts made nodes of the function's graph.
         """
-        graph = FunctionGraph()
+        graph = FunctionGraph(loops=loops)
         with graph:
             inputs = [graph.placeholder(spec.shape, spec.dtype, name=f"input_{i}") for i, spec in enumerate(specs)]
             answer = body(*inputs)
@@ -234,7 +294,7 @@ class Function:
         return self._gradient
 
     def _differentiated(self) -> Function:
-        graph = FunctionGraph()
+        graph = FunctionGraph(literal=True)
         with graph:
             inputs = [graph.placeholder(n.shape, n.dtype, name=f"input_{i}") for i, n in enumerate(self.inputs)]
             there = dict(zip(self.inputs, inputs, strict=True))

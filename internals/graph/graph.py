@@ -231,6 +231,11 @@ class _Building(threading.local):
 _building = _Building()
 
 
+def being_built() -> Graph | None:
+    """The graph of the innermost ``with graph:``, if there is one."""
+    return _building.stack[-1] if _building.stack else None
+
+
 def current() -> Graph:
     """The graph of the innermost ``with graph:``.
 

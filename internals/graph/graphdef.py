@@ -17,7 +17,7 @@ import numpy as np
 from internals.device import device_of
 from internals.graph import control
 from internals.graph import graph as own_ops
-from internals.graph.function import Function, as_op, seeded
+from internals.graph.function import FOLD_IN, RUN_SEED, Function, as_op, seeded
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import PLACEHOLDER, Graph
 from internals.graph.node import STOP_GRADIENT, GraphError, Node, spec_text, specs
@@ -31,7 +31,7 @@ _OWN: dict[str, Op] = {
     op.name: op
     for op in (
         *(own_ops.PLACEHOLDER, own_ops.CONSTANT, own_ops.VARIABLE, own_ops.READ, own_ops.ASSIGN, own_ops.ASSIGN_ADD),
-        *(own_ops.APPLY, own_ops.NO_OP, GRADIENT, RESULT, STOP_GRADIENT),
+        *(own_ops.APPLY, own_ops.NO_OP, GRADIENT, RESULT, STOP_GRADIENT, RUN_SEED, FOLD_IN),
     )
 }
 

@@ -83,7 +83,7 @@ class Split:
     """
 
     def __init__(self, function: Function, answers: int | None = None) -> None:
-        graph = FunctionGraph()
+        graph = FunctionGraph(literal=True)
         with graph:
             self.inputs = [
                 graph.placeholder(n.shape, n.dtype, name=f"input_{i}") for i, n in enumerate(function.inputs)
@@ -120,7 +120,7 @@ def _rest(
     late: Sequence[Node], reads: Sequence[Node], starts: Sequence[Node], answers: Sequence[Node], name: str
 ) -> Function:
     """The backward part as a function of what it reads."""
-    rest = FunctionGraph()
+    rest = FunctionGraph(literal=True)
     with rest:
         given = [rest.placeholder(node.shape, node.dtype, name=f"kept_{i}") for i, node in enumerate(reads)]
         cotangents = [rest.placeholder(n.shape, n.dtype, name=f"cotangent_{i}") for i, n in enumerate(starts)]

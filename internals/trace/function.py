@@ -236,7 +236,7 @@ class Traced:
         return opened
 
     def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any], sizes: list[Any]) -> Trace:
-        state, graph = State(self.python), FunctionGraph()
+        state, graph = State(self.python), FunctionGraph(literal=True)
         inputs: list[Node] = []
         leaves: list[Any] = []
         outputs: list[Node] = []
