@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,10 @@ def plain_sgd(tensors: Any) -> SGD:
     return SGD(tensors, lr=0.1)
 
 
+class Killed(BaseException):
+    """Ends a trainer's thread, as kill -9 ends a process."""
+
+
 class Job:
     """Servers and trainers in threads of one process."""
 
@@ -67,6 +73,7 @@ class Job:
         shards: int = 2,
         optimizer: Any = plain_sgd,
         faults: Faults | None = None,
+        together: bool = False,
         **settings: Any,
     ) -> None:
         self.network = Network(faults)
@@ -74,7 +81,11 @@ class Job:
         peers = {f"server:{index}": address for index, address in enumerate(self.addresses)}
         common = {"optimizer": optimizer, "shards": shards, "servers": servers, "peers": peers} | settings
         self._server_settings = common
-        self.servers = [self.start_server(index) for index in range(servers)]
+        if together:  # servers that come from checkpoints ask one another
+            with ThreadPoolExecutor(servers) as pool:
+                self.servers = list(pool.map(self.start_server, range(servers)))
+        else:
+            self.servers = [self.start_server(index) for index in range(servers)]
         self.clients: list[Client] = []
 
     def start_server(self, index: int) -> Server:
@@ -109,12 +120,18 @@ class Job:
                 found[rank].run(steps)
             except BaseException as error:  # noqa: BLE001  raised again below
                 errors.append(error)
+                with suppress(ValueError):  # it was killed, which is why it fails
+                    self.network.kill(f"trainer:{rank}")
 
-        threads = [threading.Thread(target=trainer, args=(rank,), daemon=True) for rank in range(trainers)]
+        threads = [
+            threading.Thread(target=trainer, args=(rank,), name=f"trainer {rank}", daemon=True)
+            for rank in range(trainers)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
+        errors = [error for error in errors if not isinstance(error, Killed)]
         if errors:
             raise errors[0]
         assert all(not thread.is_alive() for thread in threads)

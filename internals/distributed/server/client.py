@@ -81,7 +81,7 @@ class Client:
     ) -> None:
         if nonfinite not in NONFINITE:
             raise ValueError(f"Client: nonfinite={nonfinite!r}; expected one of {', '.join(NONFINITE)}")
-        self.endpoint = endpoint
+        self.endpoint, self.rank = endpoint, rank
         self.step = 0
         self.values: dict[str, np.ndarray] = {}
         self.shards: list[int] = []

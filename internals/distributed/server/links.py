@@ -200,7 +200,7 @@ class Links:
         }  # fmt: skip
         while True:
             try:
-                self._endpoint.connect(link.name, link.address)
+                self._endpoint.connect(link.name, link.address, max(0.1, end - time.monotonic()))
                 told = self._endpoint.call(link.name, Message("hello", hello), max(0.1, end - time.monotonic())).fields
             except RemoteError as error:
                 if error.kind != "LookupError":  # an endpoint whose server is not made yet answers nothing

@@ -51,7 +51,7 @@ def _ask(endpoint: Endpoint, peer: str, address: str, message: Message, deadline
     end = time.monotonic() + deadline
     while True:
         try:
-            endpoint.connect(peer, address)
+            endpoint.connect(peer, address, max(0.1, end - time.monotonic()))
             return endpoint.call(peer, message, max(0.1, end - time.monotonic()))
         except DistributedError as error:
             if time.monotonic() >= end:

@@ -72,11 +72,10 @@ class Trainer:
         self.work = work
         self.losses: dict[tuple[int, int], float] = {}
         self.spans: list[Span] = []
-        self._own = set(client.shards)
 
     @property
     def taken_over(self) -> list[int]:
-        return sorted({shard for shard, _ in self.losses} - self._own)
+        return sorted({shard for shard, _ in self.losses} - {self.client.rank})
 
     def run(self, steps: int) -> dict[str, np.ndarray]:
         """Train.
