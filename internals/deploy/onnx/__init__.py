@@ -1,0 +1,5 @@
+"""ONNX: models as other frameworks' programs read them, and theirs as graphs of ours."""
+
+from internals.deploy.onnx.export import export_onnx, to_onnx
+
+__all__ = ["export_onnx", "to_onnx"]

@@ -1,0 +1,180 @@
+"""An ONNX graph while it is being written: operators, initialisers, and what a rule needs to know of values."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from internals.graph.node import Node, Shape
+
+OLDEST, NEWEST, DEFAULT = 17, 22, 17
+"""Versions of ONNX's operator set that can be written."""
+
+IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
+"""The version of the file format that came with an operator set: older runtimes refuse newer ones."""
+
+
+class Value(NamedTuple):
+    """A value of the ONNX graph, with what our graph knows of it; open sizes are None."""
+
+    name: str
+    shape: Shape
+    dtype: np.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_known(self) -> bool:
+        return None not in self.shape
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype.kind not in "biu"
+
+
+Name = str
+"""Of a value; the empty one stands for an optional input that is not given."""
+
+
+def load_onnx() -> Any:
+    """The onnx package.
+
+    Raises
+    ------
+    ImportError
+        It is not installed; says what to install.
+    """
+    try:
+        return importlib.import_module("onnx")
+    except ImportError:
+        raise ImportError("ONNX models need the onnx package: pip install onnx") from None
+
+
+class Builder:
+    """Collects operators and initialisers.
+
+    Parameters
+    ----------
+    opset : int
+        The version of ONNX's operator set.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self.onnx = load_onnx()
+        self.opset = opset
+        self.nodes: list[Any] = []
+        self.initialisers: dict[str, np.ndarray] = {}
+        self.names: set[str] = set()
+        self.scope = ""
+        self.name_of: Callable[[Node], str] = lambda node: node.name
+        self._kept: dict[tuple[Any, ...], str] = {}
+
+    # Names
+
+    def name(self, wanted: str) -> str:
+        """A name that is not taken."""
+        full, number = wanted, 0
+        while full in self.names:
+            number += 1
+            full = f"{wanted}_{number}"
+        self.names.add(full)
+        return full
+
+    # Writing
+
+    def op(self, kind: str, *inputs: Value | Name, **attrs: Any) -> Name:
+        """Add an operator of one result; attributes that are None are left out."""
+        return self.ops(kind, 1, *inputs, **attrs)[0]
+
+    def ops(self, kind: str, results: int, *inputs: Value | Name, **attrs: Any) -> list[Name]:
+        """Add an operator of several results."""
+        outputs = [self.name(f"{self.scope}/{kind}") for _ in range(results)]
+        names = [one.name if isinstance(one, Value) else one for one in inputs]
+        while names and not names[-1]:
+            names.pop()
+        given = {key: value for key, value in attrs.items() if value is not None}
+        self.nodes.append(self.onnx.helper.make_node(kind, names, outputs, outputs[0], **given))
+        return outputs
+
+    def initialiser(self, name: str, array: np.ndarray) -> Name:
+        """An array that is kept in the file, under a name of its own."""
+        self.names.add(name)
+        self.initialisers[name] = np.asarray(array)
+        return name
+
+    def constant(self, value: Any, dtype: Any = None) -> Name:
+        """A small array that operators read; the same one is kept once."""
+        array = np.asarray(value, dtype)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._kept:
+            text = f"{array.item():g}" if array.ndim == 0 and array.dtype.kind != "b" else array.dtype.name
+            self._kept[key] = self.initialiser(self.name(f"constant/{text}"), array)
+        return self._kept[key]
+
+    def like(self, number: float, value: Value) -> Name:
+        """A number in the dtype of a value."""
+        return self.constant(number, value.dtype)
+
+    def integers(self, values: Sequence[int]) -> Name:
+        """Sizes, axes, indices: a vector of int64."""
+        return self.constant(np.asarray(values, np.int64).reshape(-1))
+
+    # What several rules are made of
+
+    def cast(self, value: Value | Name, dtype: Any) -> Name:
+        return self.op("Cast", value, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def reduce(self, kind: str, x: Value | Name, axes: Sequence[int], keepdims: bool) -> Name:
+        """A reduction; before operator set 18 all but the sum had their axes as an attribute."""
+        if not axes:
+            return self.op("Identity", x)
+        if kind == "ReduceSum" or self.opset >= 18:
+            return self.op(kind, x, self.integers(axes), keepdims=int(keepdims))
+        return self.op(kind, x, axes=list(axes), keepdims=int(keepdims))
+
+    def reshape(self, x: Value | Name, shape: Sequence[int]) -> Name:
+        """To this shape; -1 is found out, and 0 is a size of 0."""
+        return self.op("Reshape", x, self.integers(shape), allowzero=1 if 0 in shape else None)
+
+    def unsqueeze(self, x: Value | Name, axes: Sequence[int]) -> Name:
+        return self.op("Unsqueeze", x, self.integers(axes))
+
+    def squeeze(self, x: Value | Name, axes: Sequence[int]) -> Name:
+        return self.op("Squeeze", x, self.integers(axes))
+
+    def slice(self, x: Value | Name, axis: int, start: int, stop: int, step: int = 1) -> Name:
+        parts = [self.integers([one]) for one in (start, stop, axis, step)]
+        return self.op("Slice", x, *parts)
+
+    def shape_of(self, x: Value, change: dict[int, int] | None = None) -> Name:
+        """The shape of a value as a vector, with some sizes changed; open ones are found out as the graph runs."""
+        changed = [(change or {}).get(axis, size) for axis, size in enumerate(x.shape)]
+        known = [size for size in changed if size is not None]
+        if len(known) == len(changed):
+            return self.integers(known)
+        whole = self.op("Shape", x)
+        parts = [
+            self.integers([size]) if size is not None else self.slice(whole, 0, axis, axis + 1)
+            for axis, size in enumerate(changed)
+        ]
+        return self.op("Concat", *parts, axis=0)
+
+    def filled(self, shape: Name, number: float, dtype: Any) -> Name:
+        """An array of one number."""
+        value = self.onnx.numpy_helper.from_array(np.asarray([number], dtype))
+        return self.op("ConstantOfShape", shape, value=value)
+
+    def count(self, x: Value, axes: Sequence[int], dtype: Any) -> Name:
+        """How many entries a reduction over axes brings together."""
+        sizes = [x.shape[axis] for axis in axes]
+        known = [size for size in sizes if size is not None]
+        if len(known) == len(sizes):
+            return self.constant(math.prod(known), dtype)
+        picked = self.op("Gather", self.op("Shape", x), self.integers(axes))
+        return self.cast(self.reduce("ReduceProd", picked, [0], False), dtype)

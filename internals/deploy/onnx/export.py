@@ -1,0 +1,223 @@
+"""A model as an ONNX file: what runs in onnxruntime, and in every other program that reads the format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError
+from internals.deploy.onnx.builder import DEFAULT, IR_VERSIONS, NEWEST, OLDEST, Builder, Value
+from internals.deploy.onnx.rules import RULES, WITHOUT
+from internals.deploy.saved.signature import Signature, TensorSpec
+from internals.deploy.saved.sources import Content, Ends, content_of
+from internals.graph import Node, needed
+from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE
+from internals.nn.weights import replace_file
+from internals.ops.table import is_array
+from internals.tensor.results import RESULT
+
+TRAINED = "internals.trainable"
+"""Under this name the file's metadata list the initialisers that are trained, which ONNX does not tell apart."""
+LARGEST = 2**31 - 1
+"""Bytes of a file; protobuf has no more."""
+
+
+def to_onnx(
+    source: Any,
+    signatures: Mapping[str, Signature] | None = None,
+    *,
+    signature: str | None = None,
+    opset: int = DEFAULT,
+) -> Any:
+    """A model as an ``onnx.ModelProto``.
+
+    Parameters
+    ----------
+    source, signatures
+        What `internals.deploy.save` takes.
+    signature : str, optional
+        Which one, where there are several; an ONNX file has one.
+    opset : int
+        The version of ONNX's operator set, 17 to 22.
+
+    Raises
+    ------
+    FormatError
+        An operation has no counterpart in ONNX; names the node and the line that made it.
+    TypeError, ValueError
+        As `save`; or no such operator set or signature.
+    ImportError
+        The onnx package is not installed.
+    """
+    if not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
+        raise ValueError(f"to_onnx: opset must be {OLDEST} to {NEWEST}, got {opset!r}.")
+    content = content_of(source, signatures)
+    if signature is None and len(content.signatures) == 1:
+        signature = next(iter(content.signatures))
+    if signature not in content.signatures:
+        raise ValueError(f"to_onnx: which signature? There are {', '.join(content.signatures)}; got {signature!r}.")
+    return _Export(content, signature, opset).model()
+
+
+def export_onnx(path: str | os.PathLike[str], source: Any, signatures: Any = None, **settings: Any) -> None:
+    """Write a model as an ONNX file, in place of the one that may be there; see `to_onnx`.
+
+    Raises
+    ------
+    FormatError
+        As `to_onnx`; or the weights are more than the 2 GB that a file can have.
+    OSError
+        It could not be written; what was at `path` is unchanged.
+    """
+    model = to_onnx(source, signatures, **settings)
+    if model.ByteSize() > LARGEST:
+        raise FormatError(
+            f"export_onnx: the model has {model.ByteSize():,} bytes; an ONNX file has at most {LARGEST:,}."
+        )
+    replace_file(path, model.SerializeToString(deterministic=True))
+
+
+class _Export:
+    def __init__(self, content: Content, signature: str, opset: int) -> None:
+        self.content, self.signature = content, signature
+        self.ends: Ends = content.signatures[signature]
+        self.b = Builder(opset)
+        self.bundles: dict[Node, Sequence[str]] = {}
+        self.names: dict[Node, str] = {}
+        self.outputs: dict[str, str] = {}
+        self.b.name_of = self._name
+
+    def model(self) -> Any:
+        helper = self.b.onnx.helper
+        results = [node for node, _ in self.ends["outputs"].values()]
+        given = {node for node, _ in self.ends["inputs"].values()}
+        nodes = needed(results, given)
+        for node in given:
+            if node.op is not PLACEHOLDER:
+                nodes.append(node)
+        self.b.names.update(node.name for node in nodes)
+        nodes[0].graph.wanted = set(results)  # type: ignore[attr-defined]
+        inputs = [self._input(key, node, spec) for key, (node, spec) in self.ends["inputs"].items()]
+        self._reserve(nodes)
+        for node in sorted(set(nodes), key=lambda one: one.order):
+            if node not in given:
+                self._write(node)
+        outputs = [self._output(key, node, spec) for key, (node, spec) in self.ends["outputs"].items()]
+        tensors = [self._tensor(name, array) for name, array in self.b.initialisers.items()]
+        graph = helper.make_graph(self._used(outputs), self.signature, inputs, outputs, tensors)
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", self.b.opset)],
+            ir_version=IR_VERSIONS[self.b.opset],
+            producer_name="internals",
+        )
+        trained = [n for n, one in self.content.trainable.items() if one and n in self.b.initialisers]
+        helper.set_model_props(model, {TRAINED: json.dumps(trained)})
+        return model
+
+    def _used(self, outputs: Sequence[Any]) -> list[Any]:
+        """The operators that something reads; and of the initialisers those too."""
+        read = {one.name for one in outputs}
+        kept = []
+        for node in reversed(self.b.nodes):
+            if read & set(node.output):
+                kept.append(node)
+                read |= set(node.input)
+        self.b.initialisers = {name: array for name, array in self.b.initialisers.items() if name in read}
+        return kept[::-1]
+
+    def _input(self, key: str, node: Node, spec: TensorSpec) -> Any:
+        name = self.b.name(key) if key != node.name else key
+        self.names[node] = name
+        return self._typed(name, spec)
+
+    def _reserve(self, nodes: Sequence[Node]) -> None:
+        """Names for outputs: that of the signature, where no other value has it."""
+        taken = {node.name for node in nodes} | {self.names.get(node, "") for node in nodes}
+        ends = list(self.ends["outputs"].items())
+        for key, (node, _) in ends:
+            alone = sum(other is node for _, (other, _) in ends) == 1
+            own = alone and node not in self.names and node.op not in (VARIABLE, CONSTANT, RESULT)
+            if own and (key == node.name or key not in taken):
+                self.names[node] = self.outputs[key] = key
+                self.b.names.add(key)
+            else:
+                self.outputs[key] = self.b.name(key)
+
+    def _output(self, key: str, node: Node, spec: TensorSpec) -> Any:
+        if self._name(node) != self.outputs[key]:
+            copied = self.outputs[key]
+            self.b.nodes.append(self.b.onnx.helper.make_node("Identity", [self._name(node)], [copied], copied))
+        return self._typed(self.outputs[key], spec)
+
+    def _typed(self, name: str, spec: TensorSpec) -> Any:
+        helper = self.b.onnx.helper
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(spec.dtype), list(spec.shape))
+
+    def _tensor(self, name: str, array: np.ndarray) -> Any:
+        return self.b.onnx.numpy_helper.from_array(np.array(array, order="C", copy=None), name)
+
+    # Nodes
+
+    def _name(self, node: Node) -> str:
+        return self.names.get(node, node.name)
+
+    def _value(self, node: Node, position: int, value: Any) -> Value:
+        if isinstance(value, Node):
+            return Value(self._name(value), value.shape, value.dtype)
+        wanted = node.op.input_dtypes(node.inputs)[position]
+        floating = next((v.dtype for v in node.inputs if isinstance(v, Node)), np.dtype(np.float32))
+        dtype = wanted or floating
+        return Value(self.b.constant(value, dtype), (), dtype)
+
+    def _write(self, node: Node) -> None:
+        b = self.b
+        if node.op is VARIABLE or node.op is CONSTANT:
+            array = self.content.values[node.name] if node.op is VARIABLE else node.attrs["value"]
+            b.initialiser(node.name, np.asarray(array))
+            return
+        if node.op is RESULT:
+            self.names[node] = self.bundles[node.inputs[0]][node.attrs["index"]]
+            return
+        rule = RULES.get(node.op.name)
+        if rule is None:
+            why = WITHOUT.get(node.op.name, "it is none of the rows that have one")
+            raise FormatError(
+                f"to_onnx: {node.name} (made at {node.where}) is {node.op.name}, which has no counterpart in ONNX: "
+                f"{why}."
+            )
+        for value in node.inputs:
+            if not isinstance(value, Node) and is_array(value):
+                raise FormatError(f"to_onnx: {node.name} (made at {node.where}) has an array that is no constant.")
+        b.scope, start = node.name, len(b.nodes)
+        inputs = [self._cast(node, i, self._value(node, i, value)) for i, value in enumerate(node.inputs)]
+        found = rule(b, node, *inputs)
+        if isinstance(found, str):
+            self._named(node, found, start)
+        else:
+            self.bundles[node] = found
+
+    def _cast(self, node: Node, position: int, value: Value) -> Value:
+        wanted = node.op.input_dtypes(node.inputs)[position]
+        if wanted is None or wanted == value.dtype:
+            return value
+        return Value(self.b.cast(value, wanted), value.shape, wanted)
+
+    def _named(self, node: Node, found: str, start: int) -> None:
+        """Give the result the node's own name, where it was made just now."""
+        made = [one for one in self.b.nodes[start:] if found in one.output]
+        if not made:
+            self.names[node] = found
+            return
+        name = self._name(node)
+        for one in self.b.nodes[start:]:
+            for field in (one.output, one.input):
+                for i, value in enumerate(field):
+                    if value == found:
+                        field[i] = name
+            if one.name == found:
+                one.name = name
