@@ -60,7 +60,17 @@ class AddressInUse(DistributedError):
 
 
 class DuplicateName(DistributedError):
-    """Two living processes of a job go by one name: two that were both told to be rank 1, for example."""
+    """Two living processes of a job go by one name: two that were both told to be rank 1, for example.
+
+    Attributes
+    ----------
+    final : bool
+        Whether the other is known to live; else it may have just died, and the name will be free in a moment.
+    """
+
+    def __init__(self, text: str, final: bool = True) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 class MismatchError(DistributedError):

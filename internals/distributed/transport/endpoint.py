@@ -60,7 +60,8 @@ class Endpoint(ABC):
         if not isinstance(name, str) or not 0 < len(name) <= 200:
             raise ValueError(f"an endpoint's name is a str of 1 to 200 characters, not {name!r:.60}")
         self.name = name
-        self._arrival = threading.Condition()
+        self._arrival = threading.Lock()
+        self._waiters: dict[str | int, list[threading.Condition]] = {}
         self._mail: dict[str, deque[Message]] = defaultdict(deque)
         self._unread: Counter[str] = Counter()
         self._unpaid: Counter[str] = Counter()
@@ -165,7 +166,7 @@ class Endpoint(ABC):
                 self._check(peer)
             return None
 
-        message = self._wait(found, deadline, lambda: f"a message {kind!r} from {peer or 'anyone'}")
+        message = self._wait(found, deadline, lambda: f"a message {kind!r} from {peer or 'anyone'}", kind)
         self._pay(message)
         return message
 
@@ -208,7 +209,7 @@ class Endpoint(ABC):
             return None
 
         try:
-            answer = self._wait(found, deadline, lambda: f"the answer of {peer}")
+            answer = self._wait(found, deadline, lambda: f"the answer of {peer}", number)
         finally:
             with self._arrival:
                 self._calls.pop(number, None)
@@ -242,7 +243,7 @@ class Endpoint(ABC):
         """Say goodbye to the peers, and give everything back. Whoever waits here gets a `DistributedError`."""
         with self._arrival:
             self._closed = True
-            self._arrival.notify_all()
+            self._wake()
 
     def __enter__(self) -> Endpoint:
         return self
@@ -265,11 +266,13 @@ class Endpoint(ABC):
         with self._arrival:
             if way == "":
                 self._mail[message.kind].append(message)
+                self._wake(message.kind)
             elif way == CREDIT:
                 self._unread[message.source] = max(0, self._unread[message.source] - number)
+                self._wake(CREDIT)
             elif self._calls.get(number) == message.source:
                 self._answers[number] = message if way == ANSWER else refusal(message)
-            self._arrival.notify_all()
+                self._wake(number)
 
     def _lose(self, peer: str, reason: str) -> None:
         """Note that `peer` is dead: who waits for it is woken with `PeerLost`."""
@@ -282,7 +285,7 @@ class Endpoint(ABC):
             for number, asked in self._calls.items():
                 if asked == peer:  # even if a peer of this name comes back: it knows nothing of the call
                     self._answers.setdefault(number, PeerLost(peer, reason))
-            self._arrival.notify_all()
+            self._wake()
         for told in list(self._when_lost):
             self._post(lambda told=told: self._tell(told, peer, reason))  # type: ignore[misc]
 
@@ -297,7 +300,7 @@ class Endpoint(ABC):
                     self._mail[kind] = kept
                 else:
                     del self._mail[kind]
-            self._arrival.notify_all()
+            self._wake()
 
     def _handle(self, message: Message, reply: Reply) -> None:
         with self._arrival:
@@ -349,7 +352,7 @@ class Endpoint(ABC):
             self._unread[peer] += cost
             return True
 
-        self._wait(room, PATIENCE, lambda: f"room at {peer}, which has left {self._unread[peer]} bytes unread,")
+        self._wait(room, PATIENCE, lambda: f"room at {peer}, which has left {self._unread[peer]} bytes unread,", CREDIT)
 
     def _pay(self, message: Message) -> None:
         """Give the sender of a message that was received its room back, a good part of the window at a time."""
@@ -375,27 +378,47 @@ class Endpoint(ABC):
                 f"{self.name}: opened by process {self._process}, used in its fork {os.getpid()}: open one in the child"
             )
 
-    def _wait(self, found: Callable[[], Any], deadline: float | None, what: Callable[[], str]) -> Any:
-        """What `found` returns once it is not None; it is asked, with the lock held, after each arrival."""
+    def _wait(self, found: Callable[[], Any], deadline: float | None, what: Callable[[], str], key: str | int) -> Any:
+        """What `found` returns once it is not None; it is asked, with the lock held, after each arrival of `key`."""
         end = None if deadline is None else time.monotonic() + deadline
         with self._arrival:
-            while (value := found()) is None:
-                if self._closed:
-                    raise DistributedError(f"{self.name}: closed while waiting for {what()}")
-                if self._in_own_thread():
-                    raise RuntimeError(
-                        f"{self.name}: a handler can't wait for {what()}: nothing arrives while it runs. "
-                        "Return LATER, and answer from another thread"
-                    )
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    raise DeadlineExceeded(f"{self.name}: {what()} did not come within {deadline:g} s")
-                self._rest(left)
+            try:
+                while (value := found()) is None:
+                    if self._closed:
+                        raise DistributedError(f"{self.name}: closed while waiting for {what()}")
+                    if self._in_own_thread():
+                        raise RuntimeError(
+                            f"{self.name}: a handler can't wait for {what()}: nothing arrives while it runs. "
+                            "Return LATER, and answer from another thread"
+                        )
+                    left = None if end is None else end - time.monotonic()
+                    if left is not None and left <= 0:
+                        raise DeadlineExceeded(f"{self.name}: {what()} did not come within {deadline:g} s")
+                    self._rest(left, key)
+            finally:
+                self._done_waiting()
             return value
 
-    def _rest(self, left: float | None) -> None:
-        """Wait, the lock held on entry and on return, for something to arrive, at most `left` seconds."""
-        self._arrival.wait(left)
+    def _rest(self, left: float | None, key: str | int) -> None:
+        """Wait, the lock held on entry and on return, for something of `key` to arrive, at most `left` seconds."""
+        condition = threading.Condition(self._arrival)
+        waiters = self._waiters.setdefault(key, [])
+        waiters.append(condition)
+        try:
+            condition.wait(left)
+        finally:
+            waiters.remove(condition)
+            if not waiters and self._waiters.get(key) is waiters:
+                del self._waiters[key]
+
+    def _done_waiting(self) -> None:
+        """Called, the lock held, by whoever has waited or found without waiting."""
+
+    def _wake(self, key: str | int | None = None) -> None:
+        """Wake, the lock held, who waits for `key`; everyone, where none is given."""
+        for waiters in list(self._waiters.values()) if key is None else [self._waiters.get(key, [])]:
+            for condition in waiters:
+                condition.notify_all()
 
 
 def _cost(message: Message) -> int:

@@ -30,6 +30,7 @@ DTYPES = {
         "float16", "float32", "float64", "complex64", "complex128",
     )
 }  # fmt: skip
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass
@@ -67,14 +68,15 @@ def _sendable(array: Any) -> np.ndarray:
             f"message: arrays holds a {type(array).__name__}; expected numpy.ndarray: a Tensor through .numpy(), "
             "a list through numpy.array(), a number as a field"
         )
-    if array.dtype.byteorder not in "=|":
+    if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return np.ascontiguousarray(array).reshape(np.shape(array))
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _name_of(dtype: np.dtype) -> str:
-    if dtype.name in DTYPES:
-        return dtype.name
+    known = NAMES.get(dtype)
+    if known is not None:
+        return known
     if dtype.name == "bfloat16":
         return "bfloat16"
     raise TypeError(f"message: an array of dtype {dtype} can't be sent; one of {', '.join(DTYPES)}, bfloat16")
@@ -156,7 +158,7 @@ def encode(message: Message) -> list[Any]:
             f"message {message.kind!r}: fields of {len(header)} bytes, at most {MAX_HEADER}: send what is large "
             "as an array"
         )
-    return [header, *(array.reshape(-1).view(np.uint8).data for array in arrays)]
+    return [header, *(np.ravel(array).view(np.uint8).data for array in arrays)]
 
 
 def decode(frames: Sequence[Any], source: str) -> Message:
