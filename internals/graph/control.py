@@ -263,8 +263,9 @@ def scan_op(step: Function, n: int, m: int) -> Op:
 
     def infer(*values: Spec) -> tuple[Spec, ...]:
         length = values[n].shape[0]
-        stacked = [Spec((length, *node.shape), node.dtype) for node in (*step.outputs[n:], *step.inputs[:n])]
-        return (*values[:n], *stacked)
+        rows = [Spec(value.shape[1:], value.dtype) for value in values[n : n + m]]
+        given = step.infer([*values[:n], *rows, *values[n + m :]])[n:]
+        return (*values[:n], *[Spec((length, *one.shape), one.dtype) for one in (*given, *values[:n])])
 
     def vjp(g: Sequence[Any], out: Any, *values: Any) -> list[Any]:
         # Backwards through the steps: the cotangents of the carry and of captures are the carry of this scan, and what

@@ -51,6 +51,11 @@ OWN = frozenset((*_OWN, *_WITH_FUNCTIONS))
 """The operations that graphs have beside the rows of the table."""
 
 
+def op_of(kind: str, functions: Mapping[str, Function], numbers: Mapping[str, Any]) -> Op:
+    """A branch or a loop with these functions."""
+    return _WITH_FUNCTIONS[kind](functions, numbers)
+
+
 def to_json(graph: Graph) -> str:
     """A graph as JSON.
 
@@ -236,7 +241,7 @@ class Reader:
         try:
             if op in _WITH_FUNCTIONS:
                 functions = {key: self.function(one, line) for key, one in record.get("functions", {}).items()}
-                node = graph.add(_WITH_FUNCTIONS[op](functions, attrs), inputs, {}, name=name)
+                node = graph.add(op_of(op, functions, attrs), inputs, {}, name=name)
             elif op == PLACEHOLDER.name:
                 node = graph.placeholder(attrs["shape"], attrs["dtype"], name=name)
             else:

@@ -10,7 +10,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,14 @@ from internals.device import Array, Device, cpu, device_of, move
 from internals.device import device as device_called
 from internals.graph.executor import Executor, Timeline
 from internals.graph.graph import NO_OP, PLACEHOLDER, Graph
+from internals.graph.inside import names_in, open_bodies
 from internals.graph.node import GraphError, Node, spec_text
 from internals.graph.passes import PASSES, rewrite
 from internals.graph.pieces import pieces
 from internals.graph.plan import Plan, needed
 from internals.graph.specialise import specialise
 from internals.graph.state import State
-from internals.graph.watch import Condition, Listing, Seen, Watch, has_inf_or_nan, watcher
+from internals.graph.watch import Asked, Condition, Listing, Seen, Watch, has_inf_or_nan, watcher
 from internals.ops.table import is_array
 from internals.tensor import Tensor
 
@@ -185,7 +186,8 @@ class Session:
         Parameters
         ----------
         pattern : str or Node
-            A node, its name, or a pattern of names: ``"layer1/*"``; ``"*"`` is every node.
+            A node, its name, or a pattern of names: ``"layer1/*"``; ``"*"`` is every node. Nodes in branches and loops
+            are named after them: ``"while_loop/body/*"``.
         condition : callable ``array -> bool``
             See `internals.graph.watch` for `has_nan`, `has_inf_or_nan`, `outside`, `has_shape`, `always`.
         stop : bool
@@ -201,7 +203,7 @@ class Session:
         if not callable(condition):
             raise GraphError(f"watch: the condition must be a function of an array, got {condition!r}.")
         watch = Watch(pattern, condition, stop)
-        if not any(map(watch.matches, self.graph.nodes)):
+        if not any(map(watch.matches, names_in(self.graph.nodes))):
             raise GraphError(f"watch: no node of the graph is called {pattern!r}.")
         with self._lock:
             self._watches = [*self._watches, watch]
@@ -213,14 +215,14 @@ class Session:
             self._watches = [one for one in self._watches if one is not watch]
 
     def listing(self, fetches: Node | Sequence[Node], feeds: Mapping[Node, Any] | None = None) -> Listing:
-        """Run, and give the value of every node that ran; see `run`."""
+        """Run, and give the value of every node that ran, in branches and loops too; see `run`."""
         wanted = [fetches] if isinstance(fetches, Node) else list(fetches)
         given = {node: self._fed(node, value) for node, value in (feeds or {}).items()}
         found = Listing()
 
-        def of(node: Node) -> Any:
+        def of(node: Node, name: str) -> Any:
             plain = not isinstance(node.dtype, tuple) and node.op is not NO_OP
-            return (lambda value: found.append(Seen(node, np.array(_on_host(value))))) if plain else None
+            return (lambda value: found.append(Seen(node, name, np.array(_on_host(value))))) if plain else None
 
         self._check_open()
         plan = self._planned(wanted, given, (), of)
@@ -242,8 +244,8 @@ class Session:
             with self._lock:
                 plan = self._plans.get(key)
                 if plan is None:
-                    passes, told = ((), watcher(watches)) if watches else (self.passes, None)
-                    plan = self._planned(fetches, feeds, passes, told)
+                    passes, asked = ((), watcher(watches)) if watches else (self.passes, None)
+                    plan = self._planned(fetches, feeds, passes, asked)
                     plan.holds = [*fetches, *feeds, *watches]  # so that their ids stay theirs
                 self._plans[key] = plan
         return plan
@@ -255,7 +257,7 @@ class Session:
         fetches: Sequence[Node],
         feeds: Mapping[Node, Array],
         passes: Sequence[str],
-        told: Callable[[Node], Callable[[Any], None] | None] | None,
+        asked: Asked | None,
     ) -> Plan:
         for node in fetches:
             if not isinstance(node, Node):
@@ -272,6 +274,8 @@ class Session:
                 )
         shapes = {node: value.shape for node, value in feeds.items() if node in set(nodes)}
         graph, there = specialise(nodes, shapes)
+        if asked is not None:
+            open_bodies(graph, asked)
         rules = [name for name in passes if name not in OF_THE_PLAN]
         changed = rewrite(graph.nodes, [there[node] for node in fetches], rules).there
         return Plan(
@@ -281,7 +285,7 @@ class Session:
             stateful=self.state.kernels,
             reuse="reuse" in passes,
             tile="tile" in passes,
-            watch=told,
+            watch=None if asked is None else lambda node: asked(node, node.name),
         )
 
     # Values

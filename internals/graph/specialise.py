@@ -69,7 +69,7 @@ def _gradient(node: Node, there: dict[Node, Node], expanded: dict[tuple[Node, ..
     if key not in expanded:
         outputs = node.attrs["outputs"]
         values = [there[value] for value in key]
-        with values[0].graph.scope(node.name):
+        with values[0].graph, values[0].graph.scope(node.name):  # not into one that happens to be built around this
             found = gradients(values[:outputs], values[2 * outputs :], values[outputs : 2 * outputs])
             expanded[key] = [
                 zeros_like(source) if one is None else one

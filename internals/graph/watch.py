@@ -40,6 +40,7 @@ class Hit:
     Attributes
     ----------
     node, op : str
+        A node inside a branch or a loop has the names of what it is in before its own: ``while_loop/body/mul``.
     where : str
         The line that made the node.
     why : str
@@ -84,11 +85,11 @@ class Watch:
     hits: list[Hit] = field(default_factory=list)
     remove: Callable[[], None] = lambda: None
 
-    def matches(self, node: Node) -> bool:
-        return fnmatch.fnmatchcase(node.name, self.pattern)
+    def matches(self, name: str) -> bool:
+        return fnmatch.fnmatchcase(name, self.pattern)
 
-    def tell(self, node: Node, value: Array) -> None:
-        """Look at a value.
+    def tell(self, node: Node, name: str, value: Array) -> None:
+        """Look at a value of a node that goes by this name.
 
         Raises
         ------
@@ -99,24 +100,28 @@ class Watch:
         if not self.condition(host):
             return
         inputs = tuple(one.name if isinstance(one, Node) else repr(one) for one in node.inputs)
-        hit = Hit(node.name, node.op.name, node.where, _called(self.condition), host.copy(), inputs)
+        hit = Hit(name, node.op.name, node.where, _called(self.condition), host.copy(), inputs)
         self.hits.append(hit)
         del self.hits[: -self.most]
         if self.stop:
             raise Stopped(hit)
 
 
-def watcher(watches: list[Watch]) -> Callable[[Node], Callable[[Any], None] | None]:
+Asked = Callable[[Node, str], Callable[[Any], None] | None]
+"""What is told the value of a node that goes by a name, if anything is."""
+
+
+def watcher(watches: list[Watch]) -> Asked:
     """For a plan: what is told the value of a node."""
 
-    def of(node: Node) -> Callable[[Any], None] | None:
-        asked = [watch for watch in watches if watch.matches(node)]
+    def of(node: Node, name: str) -> Callable[[Any], None] | None:
+        asked = [watch for watch in watches if watch.matches(name)]
         if not asked or isinstance(node.dtype, tuple) or node.op.name == "no_op":
             return None
 
         def told(value: Any) -> None:
             for watch in asked:
-                watch.tell(node, value)
+                watch.tell(node, name, value)
 
         return told
 
@@ -190,13 +195,14 @@ def summary(value: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class Seen:
-    """One node of a run, and its value."""
+    """One node of a run, by which name it goes, and its value."""
 
     node: Node
+    name: str
     value: np.ndarray
 
     def __str__(self) -> str:
-        return f"{self.node.name:32} {self.node.op.name:16} {summary(self.value):44} {self.node.where}"
+        return f"{self.name:32} {self.node.op.name:16} {summary(self.value):44} {self.node.where}"
 
 
 class Listing(list[Seen]):
@@ -208,11 +214,11 @@ class Listing(list[Seen]):
     __repr__ = __str__
 
     def __getitem__(self, key: Any) -> Any:
-        """By place, or by the node or its name."""
+        """By place, or by the node or its name; in a loop, the value of the first round."""
         if isinstance(key, int | slice):
             return super().__getitem__(key)
         name = key.name if isinstance(key, Node) else key
-        found = next((seen for seen in self if seen.node.name == name), None)
+        found = next((seen for seen in self if seen.name == name), None)
         if found is None:
             raise KeyError(f"listing: {name!r} was not computed in this run.")
         return found.value

@@ -203,3 +203,20 @@ def test_the_backward_part_computes_nothing_twice() -> None:
     assert [node.op.name for node in split.forward.plan([n.shape for n in split.inputs]).nodes].count("tanh") == 1
     assert not {"tanh", "exp"} & {node.op.name for node in split.backward.graph.nodes}
     assert any(node.op.name == "tanh" for node in split.kept)
+
+
+def test_a_scan_of_open_sizes_has_a_gradient() -> None:
+    """Also where the run is made inside ``with graph:``: its nodes are no nodes of that graph."""
+    graph = Graph()
+    with graph:
+        x = graph.placeholder((None, 2), name="x")
+        rows = Tensor(np.float32([2, 3, 4]))
+        (last,), (squares,) = scan(lambda c, r: ([c[0] * r[0]], [c[0] * c[0]]), [x], [rows])
+        (slope,) = gradients(last.sum() + squares.sum(), [x])
+        with Session(graph) as session:
+            for size in (1, 4):
+                value = np.random.default_rng(size).standard_normal((size, 2)).astype(np.float32)
+                nodes = len(graph)
+                found = session.run(slope, {x: value})
+                assert len(graph) == nodes
+                np.testing.assert_allclose(found, 24 + 2 * value * (1 + 4 + 36), rtol=1e-5)
