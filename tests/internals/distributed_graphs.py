@@ -77,9 +77,9 @@ def counting(placed: bool, rng: np.random.Generator) -> Built:
     on = scopes(graph, placed)
     with graph:
         with on(PS0):
-            v = graph.variable(rng.standard_normal(3), name="v")
+            v = graph.variable(rng.standard_normal(3), name="first")
         with on(PS1):
-            u = graph.variable(rng.standard_normal(3), name="u")
+            u = graph.variable(rng.standard_normal(3), name="second")
         with on(ONE):
             more = assign_add(v, np.float64([1, 2, 3]))
         with graph.after([more]), on(TWO):
@@ -118,7 +118,7 @@ def noisy(placed: bool, rng: np.random.Generator) -> Built:
             dropped = ops.dropout(x, p=0.5, seed=3)
         with on(PS1):
             start = ops.dropout(graph.constant(rng.standard_normal(16).astype(np.float32)), p=0.5, seed=4)
-            v = graph.variable(start, name="v")
+            v = graph.variable(start, name="drawn")
         with on(ONE):
             total = dropped.sum() + v.sum()
     return graph, [dropped, total, v], {x: rng.standard_normal((8, 8)).astype(np.float32)}
@@ -145,7 +145,7 @@ def accelerated(placed: bool, rng: np.random.Generator) -> Built:
     with graph:
         x = graph.placeholder((6, 6), name="x")
         with on(f"{ONE}/sim:1"):
-            w = graph.variable(rng.standard_normal((6, 6)).astype(np.float32), name="w")
+            w = graph.variable(rng.standard_normal((6, 6)).astype(np.float32), name="matrix")
         with on(f"{TWO}/sim:0"):
             first = (x @ w).tanh()
         with on(f"{TWO}/cpu:0"):
@@ -159,7 +159,7 @@ def plain(placed: bool, rng: np.random.Generator) -> Built:
     graph = Graph()
     with graph:
         x, c = graph.placeholder((None,), name="x"), graph.constant(rng.standard_normal(3).astype(np.float32))
-        v = graph.variable(rng.standard_normal(3).astype(np.float32), name="v")
+        v = graph.variable(rng.standard_normal(3).astype(np.float32), name="scale")
         y = x + c * v
     return graph, [y, x, c, v, y], {x: rng.standard_normal(3).astype(np.float32)}
 

@@ -20,7 +20,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cluster", help="JSON: {job: [addresses]}; else it is a line of the standard input")
     parser.add_argument("--bind", help="host:port to listen at, 0 for any free port; printed once it is open")
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--secret", default=os.environ.get("INTERNALS_SECRET"))
     parser.add_argument("--parent", type=int, default=0, help="end when this process is gone")
     chosen = parser.parse_args(arguments)
     if chosen.parent:
@@ -30,12 +29,10 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.bind:
             from internals.distributed.transport import open_endpoint
 
-            endpoint = open_endpoint(f"{chosen.job}:{chosen.task}", bind=chosen.bind, secret=chosen.secret)
+            endpoint = open_endpoint(f"{chosen.job}:{chosen.task}", bind=chosen.bind)
             print(endpoint.address, flush=True)
         cluster = ClusterSpec(json.loads(chosen.cluster or sys.stdin.readline()))
-        server = Server(
-            cluster, chosen.job, chosen.task, endpoint=endpoint, threads=chosen.threads, secret=chosen.secret
-        )
+        server = Server(cluster, chosen.job, chosen.task, endpoint=endpoint, threads=chosen.threads)
     except (ValueError, TypeError, OSError, RuntimeError) as error:
         print(f"runtime: {error}", file=sys.stderr)
         return 2

@@ -248,9 +248,13 @@ class Execution:
                 if self._clock is not None:
                     where = f"{self.part.place}, {lane}" if self._threads > 1 else self.part.place
                     self.trace.events.append([step.name, where, start, self._clock()])
-                self._sends(step.result, result)
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends the step
                 self.fail(failed(step, error))
+                return
+            try:
+                self._sends(step.result, result)
+            except Exception as error:  # noqa: BLE001 - the receiver may be gone
+                self.fail(error)
                 return
             number = self._after(number, result)
         with self._lock:

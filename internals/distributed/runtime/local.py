@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -44,6 +46,7 @@ class InprocCluster:
         self.spec = ClusterSpec({job: [f"inproc://{job}:{i}" for i in range(count)] for job, count in tasks.items()})
         self.servers: dict[str, Server] = {}
         self._clients: list[Endpoint] = []
+        self._numbers = itertools.count()
         for job, task in self.spec.tasks:
             self.start(job, task)
 
@@ -62,7 +65,7 @@ class InprocCluster:
 
     def session(self, graph: Graph, *, master: str = "", **settings: Any) -> RemoteSession:
         """A session whose master is a task; the first of the cluster, unless named (``"worker:1"``)."""
-        client = self.network.endpoint(f"client:{len(self._clients)}")
+        client = self.network.endpoint(f"client:{next(self._numbers)}")
         self._clients.append(client)
         name = master or next(iter(self.servers))
         return RemoteSession(self.servers[name].target, graph, endpoint=client, **settings)
@@ -162,8 +165,6 @@ class ProcessCluster:
         process = self.processes[name]
         end = time.monotonic() + self.deadline
         assert process.stdout is not None
-        import select
-
         while time.monotonic() < end:
             if select.select([process.stdout], [], [], 0.1)[0]:
                 line = process.stdout.readline()

@@ -155,12 +155,15 @@ class Master:
     def _initialise(self, message: Message) -> Message:
         """Give every variable its initial value, in the order in which they were made."""
         session, end = self._session(message), _end(message)
+        known: dict[str, np.ndarray] = {}
         for node in session.graph.variables:
             initial = node.attrs["initial"]
-            if isinstance(initial, Node):
+            if isinstance(initial, Node):  # which may read variables that were made before
+                self._assigned(session, known, end)
                 packed, _ = self._step(session, [initial.name], {}, end, trace=False)
-                initial = unpacked(*packed[0])
-            self._assigned(session, {node.name: np.asarray(initial)}, end)
+                initial, known = unpacked(*packed[0]), {}
+            known[node.name] = np.asarray(initial)
+        self._assigned(session, known, end)
         return Message(ANSWER)
 
     def _assign(self, message: Message) -> Message:

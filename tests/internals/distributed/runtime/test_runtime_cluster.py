@@ -34,7 +34,8 @@ def test_a_device_name(name: str, asked: Asked) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "/", "job:worker", "/job:", "/job:1", "/task:x", "/task:-1", "/job:a/job:b", "sim:0/sim:1", "tpu:0", "/job:a/", None, 3],
+    ["", "/", "job:worker", "/job:", "/job:1", "/task:x", "/task:-1", "/job:a/job:b", "sim:0/sim:1", "tpu:0", "/job:a/",
+     None, 3],
 )  # fmt: skip
 def test_no_device_name(name: Any) -> None:
     with pytest.raises(DeviceError, match="is no device name"):

@@ -11,6 +11,7 @@ import pytest
 from distributed_graphs import TASKS, perceptron
 
 from internals.distributed import runtime
+from internals.distributed.errors import RemoteError
 from internals.distributed.runtime import Record, cut, place, prune
 from internals.graph import GraphError
 
@@ -106,8 +107,8 @@ def test_places() -> None:
 
 
 def a_send_per_reader(graph: Any, places: Any) -> Any:
-    parts = cut(graph, places)
-    return {d: [s for step in steps for s in ([step] * 2 if step[0] != "run" else [step])] for d, steps in parts.items()}  # fmt: skip
+    twice = {"send": 2, "recv": 2, "run": 1}
+    return {d: [s for step in steps for s in [step] * twice[step[0]]] for d, steps in cut(graph, places).items()}
 
 
 def without(kind: str) -> Callable[..., Any]:
@@ -143,14 +144,15 @@ def late(graph: Any, places: Any) -> Any:
 )  # fmt: skip
 def test_pieces_that_are_wrong_are_found_out(piece: dict[str, Any], told: str) -> None:
     built = perceptron(True, np.random.default_rng(0))
-    with (
-        runtime.InprocCluster(TASKS) as cluster,
-        runtime.swap(**piece),
-        pytest.raises((GraphError, runtime.session.RemoteError), match=told),  # type: ignore[attr-defined]
-        cluster.session(built[0], deadline=20.0) as session,
-    ):
-        session.initialise()
-        session.run(built[1], built[2])
+
+    def train() -> None:
+        with cluster.session(built[0], deadline=20.0) as session:
+            session.initialise()
+            session.run(built[1], built[2])
+
+    with runtime.InprocCluster(TASKS) as cluster, runtime.swap(**piece):
+        with pytest.raises((GraphError, RemoteError), match=told):
+            train()
 
 
 def test_a_piece_is_asked() -> None:
