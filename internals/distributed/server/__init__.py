@@ -4,6 +4,7 @@ from internals.distributed.server.checkpoint import Checkpoints
 from internals.distributed.server.client import Client
 from internals.distributed.server.compression import EightBit, TopK
 from internals.distributed.server.consistency import Asynchronous, BoundedStaleness, Consistency, Synchronous
+from internals.distributed.server.job import connect, role, serve
 from internals.distributed.server.links import RolledBack, ShardsMoved
 from internals.distributed.server.placement import Layout, Piece, place, server_of_rows
 from internals.distributed.server.row_index import RowIndex
@@ -31,6 +32,9 @@ __all__ = [
     "TableSpec",
     "TopK",
     "Trainer",
+    "connect",
     "place",
+    "role",
+    "serve",
     "server_of_rows",
 ]

@@ -8,7 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost, RemoteError
+from internals.distributed.errors import (
+    AuthenticationError,
+    DeadlineExceeded,
+    DistributedError,
+    DuplicateName,
+    PeerLost,
+    ProtocolError,
+    RemoteError,
+)
 from internals.distributed.server.placement import check_servers
 from internals.distributed.transport import Endpoint, Message
 
@@ -67,6 +75,8 @@ class Links:
         self.holding = False
         """Whether the servers were seen to have parameters."""
         self.mode = ""
+        self._rolled_back: str | None = None
+        """What is to be told to who pushes or pulls next: that the step has changed."""
 
     def __len__(self) -> int:
         return len(self._links)
@@ -103,7 +113,10 @@ class Links:
         }  # fmt: skip
         answers: dict[int, Message] = {}
         end = time.monotonic() + self._deadline
+        bound = step is not None or message(0).kind == "push"
         while len(answers) < len(self._links):
+            if bound:
+                self._tell_rolled_back()
             due = [link for link in self._links if link.index not in answers]
             calls: dict[int, int] = {}
             try:
@@ -133,6 +146,8 @@ class Links:
                 self._forgotten += calls.values()
                 raise
         self._note(answers)
+        if bound:
+            self._tell_rolled_back()
         return [answers[link.index] for link in self._links]
 
     def ask_first(self, message: Message) -> Message:
@@ -155,6 +170,11 @@ class Links:
                 message = Message("bye", {"done": done, "token": self._token})
                 self._endpoint.call(link.name, message, min(self._deadline, 5.0))
 
+    def _tell_rolled_back(self) -> None:
+        if self._rolled_back:
+            told, self._rolled_back = self._rolled_back, None
+            raise RolledBack(told)
+
     def _note(self, answers: dict[int, Message]) -> None:
         fresh = False
         for link in self._links:
@@ -174,7 +194,7 @@ class Links:
                 self._endpoint.finish(call, 5.0)
 
     def _recover(self, lost: PeerLost) -> None:
-        """Find all servers again; raise `RolledBack` where they went back to a checkpoint."""
+        """Find all servers again, and note where they went back to a checkpoint."""
         before = [link.generation for link in self._links]
         end = time.monotonic() + self._patience
         while True:
@@ -189,7 +209,7 @@ class Links:
         self._owner.forget()
         self._owner.step = max(steps)
         self._owner.refresh()
-        raise RolledBack(f"{lost}; the servers are back at step {self._owner.step}")
+        self._rolled_back = f"{lost}; the servers are back at step {self._owner.step}"
 
     def _greet(self, link: Link, end: float, lost: PeerLost | None = None) -> None:
         """Connect to a server that may not be up yet, and get to know it."""
@@ -205,7 +225,11 @@ class Links:
             except RemoteError as error:
                 if error.kind != "LookupError":  # an endpoint whose server is not made yet answers nothing
                     raise
+            except (AuthenticationError, ProtocolError):
+                raise
             except DistributedError as error:
+                if isinstance(error, DuplicateName) and error.final:
+                    raise
                 if time.monotonic() >= end:
                     raise self._absent(link, lost, error) from error
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from internals.distributed.errors import DeadlineExceeded, DistributedError
+from internals.distributed.errors import AuthenticationError, DeadlineExceeded, DistributedError, ProtocolError
 from internals.distributed.server.checkpoint import Checkpoints
 from internals.distributed.transport import Endpoint, Message
 
@@ -53,6 +53,8 @@ def _ask(endpoint: Endpoint, peer: str, address: str, message: Message, deadline
         try:
             endpoint.connect(peer, address, max(0.1, end - time.monotonic()))
             return endpoint.call(peer, message, max(0.1, end - time.monotonic()))
+        except (AuthenticationError, ProtocolError):
+            raise
         except DistributedError as error:
             if time.monotonic() >= end:
                 raise DeadlineExceeded(
