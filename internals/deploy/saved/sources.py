@@ -35,8 +35,10 @@ class Content:
     assets: dict[str, Any] = field(default_factory=dict)
 
 
-def content_of(source: Any, signatures: Mapping[str, Signature] | None) -> Content:
-    """A model as it is saved.
+def content_of(
+    source: Any, signatures: Mapping[str, Signature] | None, *, names: Mapping[int, str] | None = None
+) -> Content:
+    """A model as it is saved; `names` has names for Tensors that a function reads from outside, by their ids.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def content_of(source: Any, signatures: Mapping[str, Signature] | None) -> Conte
         with _evaluating(source):
             return _from_functions(source, signatures, source)
     if callable(source) or (source is None and all(one.function for one in signatures.values())):
-        return _from_functions(source, signatures, None)
+        return _from_functions(source, signatures, None, names)
     raise TypeError(
         f"save: a {type(source).__name__} can't be saved; expected a Module, a Keras-style model, a function, a Graph, "
         "a Session or a SavedModel."
@@ -93,9 +95,11 @@ def _evaluating(model: Module) -> Any:
             part.training = mode
 
 
-def _from_functions(source: Any, signatures: Mapping[str, Signature], model: Module | None) -> Content:
+def _from_functions(
+    source: Any, signatures: Mapping[str, Signature], model: Module | None, given: Mapping[int, str] | None = None
+) -> Content:
     graph = Graph()
-    names = {id(value): name for name, value in _state(model)}
+    names = {id(value): name for name, value in _state(model)} | dict(given or {})
     held: dict[int, tuple[Tensor, Node]] = {}
     trainable: dict[str, bool] = {}
 

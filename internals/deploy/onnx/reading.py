@@ -1,0 +1,283 @@
+"""An ONNX file as a model of ours: a graph to run, to differentiate, to train further and to save.
+
+The file's graph is run once, as a function, by the rules of `internals.deploy.onnx.readers`, while that function is
+captured. Nothing of the file is code: an operator that has no rule is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError, SignatureError
+from internals.deploy.onnx.builder import load_onnx
+from internals.deploy.onnx.export import LARGEST, TRAINED
+from internals.deploy.onnx.readers import READERS
+from internals.deploy.onnx.readers.elementwise import numpy_type
+from internals.deploy.onnx.readers.table import Call, known
+from internals.deploy.saved.folder import Folder, check_name
+from internals.deploy.saved.model import SavedModel
+from internals.deploy.saved.signature import Signature, TensorSpec
+from internals.deploy.saved.sources import content_of
+from internals.graph import GraphError
+from internals.tensor import Tensor
+
+OLDEST, NEWEST = 1, 28
+"""Versions of ONNX's operator set that are read."""
+SMALL = 1
+"""Floating initialisers of no axes are numbers; others are variables."""
+
+
+def from_onnx(
+    source: str | os.PathLike[str] | bytes | Any, *, name: str = "serve", fixed: Mapping[str, Any] | None = None
+) -> SavedModel:
+    """Read an ONNX model.
+
+    Parameters
+    ----------
+    source : path, bytes, or onnx.ModelProto
+    name : str
+        Of the signature.
+    fixed : mapping of str to array, optional
+        Values for inputs that become part of the model, such as axes or a shape: what operators here must know before
+        they run.
+
+    Returns
+    -------
+    SavedModel
+        Its initialisers are variables, those of floating numbers trained; sizes that have names in the file are open.
+
+    Raises
+    ------
+    FormatError
+        It is no ONNX model, is damaged or hostile, or has an operator, a type or a setting that has no counterpart
+        here; names the node.
+    OSError
+        It can't be read.
+    """
+    model, folder = _parsed(source)
+    try:
+        program = _Program(model, folder, fixed or {})
+        signature = Signature(program.specs, tuple(program.outputs), program.run)
+        content = content_of(program.run, {name: signature}, names=program.names)
+    except FormatError:
+        raise
+    except (SignatureError, GraphError) as error:
+        raise FormatError(f"from_onnx: {error}") from None
+    except _WRONG as error:
+        raise FormatError(f"from_onnx: the model makes no sense: {type(error).__name__}: {error}") from None
+    return SavedModel(content, path=Path(source) if isinstance(source, str | os.PathLike) else None)
+
+
+_WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
+          ZeroDivisionError)  # fmt: skip
+
+
+def _parsed(source: Any) -> tuple[Any, Path | None]:
+    onnx = load_onnx()
+    if isinstance(source, onnx.ModelProto):
+        return source, None
+    folder = None
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        folder = path.parent
+        if path.stat().st_size > LARGEST:
+            raise FormatError(
+                f"from_onnx: {path} has {path.stat().st_size:,} bytes; an ONNX file has at most {LARGEST:,}."
+            )
+        data = path.read_bytes()
+    else:
+        data = bytes(source)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as error:  # noqa: BLE001  # protobuf's own class of errors differs between its implementations
+        raise FormatError(f"from_onnx: this is no ONNX model, or only a part of one: {error}.") from None
+    if not model.HasField("graph") or not (model.graph.node or model.graph.initializer):
+        raise FormatError("from_onnx: this is no ONNX model: it has no graph.")
+    return model, folder
+
+
+class _Program:
+    """The graph of an ONNX model as a function of Tensors."""
+
+    def __init__(self, model: Any, folder: Path | None, fixed: Mapping[str, Any]) -> None:
+        self.onnx, self.graph, self.folder = load_onnx(), model.graph, folder
+        self.opset = self._checked_versions(model)
+        props = {one.key: one.value for one in model.metadata_props}
+        floating: set[str] | None = None
+        if TRAINED in props:
+            floating = {str(one) for one in json.loads(props[TRAINED])}
+        self.names: dict[int, str] = {}
+        self.values: dict[str, Any] = {}
+        for tensor in self.graph.initializer:
+            self.values[tensor.name] = self._initialiser(tensor, floating)
+        self.values |= {key: known(value) for key, value in fixed.items()}
+        if self.graph.sparse_initializer:
+            raise FormatError("from_onnx: the model has sparse initialisers, which arrays here are not.")
+        self.specs = {one.name: self._spec(one) for one in self.graph.input if one.name not in self.values}
+        self.inputs = list(self.specs)
+        self.outputs = [one.name for one in self.graph.output]
+        self.steps = [self._step(node, number) for number, node in enumerate(self.graph.node, 1)]
+        self._check_order()
+        self.keys = _identifiers([*self.inputs, *self.outputs])
+        self.specs = {self.keys[key]: spec for key, spec in self.specs.items()}
+        self.outputs_wanted, self.outputs = self.outputs, [self.keys[key] for key in self.outputs]
+
+    def _checked_versions(self, model: Any) -> int:
+        found = 0
+        for one in model.opset_import:
+            if one.domain in ("", "ai.onnx"):
+                found = one.version
+        if not OLDEST <= found <= NEWEST:
+            raise FormatError(
+                f"from_onnx: the model is of operator set {found}; this program reads {OLDEST} to {NEWEST}. Convert it "
+                "with onnx.version_converter, or update the program."
+            )
+        return found
+
+    # What the file holds
+
+    def _array(self, tensor: Any) -> np.ndarray:
+        dtype = numpy_type(tensor.data_type)
+        shape = tuple(tensor.dims)
+        if any(size < 0 for size in shape):
+            raise FormatError(f"from_onnx: the initialiser {tensor.name!r} has the shape {shape}.")
+        if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
+            return self._external(tensor, dtype, shape)
+        count = math.prod(shape)
+        stored = len(tensor.raw_data) // dtype.itemsize if tensor.HasField("raw_data") else None
+        if stored is not None and stored * dtype.itemsize != len(tensor.raw_data):
+            stored = -1
+        if stored is None:
+            fields = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data)
+            stored = max(map(len, fields))
+        if stored != count:
+            raise FormatError(f"from_onnx: the initialiser {tensor.name!r} of shape {shape} holds {stored} entries.")
+        return np.array(self.onnx.numpy_helper.to_array(tensor)).reshape(shape)
+
+    def _external(self, tensor: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """An array in a file of its own, which must lie beside the model."""
+        about = {one.key: one.value for one in tensor.external_data}
+        if self.folder is None:
+            raise FormatError(
+                f"from_onnx: {tensor.name!r} is in a file of its own; give the model's path, not its bytes."
+            )
+        location, offset = about["location"].removeprefix("./"), int(about.get("offset", 0))
+        check_name(location)
+        with Folder(self.folder) as folder:
+            data = folder.map(location)
+        size = math.prod(shape) * dtype.itemsize
+        if offset < 0 or offset + size > len(data) or int(about.get("length", size)) != size:
+            raise FormatError(
+                f"from_onnx: {tensor.name!r} is said to be {size:,} bytes at {offset:,} of {location}, which has "
+                f"{len(data):,}."
+            )
+        return np.frombuffer(data, dtype, math.prod(shape), offset).reshape(shape) if size else np.zeros(shape, dtype)
+
+    def _initialiser(self, tensor: Any, floating: set[str] | None) -> Any:
+        array = self._array(tensor)
+        trained = array.dtype.kind == "f" and (array.ndim >= SMALL if floating is None else tensor.name in floating)
+        if not trained:
+            return known(array)
+        value = Tensor(array, requires_grad=True)
+        self.names[id(value)] = tensor.name
+        return value
+
+    def _spec(self, one: Any) -> TensorSpec:
+        if not one.type.HasField("tensor_type") or not one.type.tensor_type.HasField("shape"):
+            raise FormatError(f"from_onnx: the input {one.name!r} is no array, or its number of axes is not said.")
+        shape: list[int | str | None] = []
+        for dim in one.type.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                shape.append(dim.dim_value)
+            else:
+                shape.append(dim.dim_param if dim.dim_param.isidentifier() else None)
+        return TensorSpec(shape, numpy_type(one.type.tensor_type.elem_type))
+
+    # Nodes
+
+    def _step(self, node: Any, number: int) -> tuple[Any, Callable[..., Any], Call]:
+        label = node.name or f"node {number}"
+        if node.domain not in ("", "ai.onnx") or node.op_type not in READERS:
+            domain = f"{node.domain}." if node.domain else ""
+            raise FormatError(f"from_onnx: {label} is a {domain}{node.op_type}, which has no counterpart here.")
+        try:
+            attrs = {one.name: self._attribute(one) for one in node.attribute}
+        except (FormatError, *_WRONG) as error:
+            raise FormatError(f"from_onnx: {label} ({node.op_type}): {_told(error)}.") from None
+        outputs = max((i + 1 for i, one in enumerate(node.output) if one), default=0)
+        return node, READERS[node.op_type], Call(label, node.op_type, attrs, self.opset, outputs)
+
+    def _attribute(self, one: Any) -> Any:
+        kinds = self.onnx.AttributeProto
+        if one.ref_attr_name or one.type in (kinds.GRAPH, kinds.GRAPHS):
+            raise FormatError(f"its attribute {one.name} is a graph or of a function, which is not read")
+        if one.type == kinds.TENSOR:
+            return self._array(one.t)
+        value = self.onnx.helper.get_attribute_value(one)
+        if isinstance(value, bytes):
+            return value.decode()
+        return [part.decode() if isinstance(part, bytes) else part for part in value] if one.type > 5 else value
+
+    def _check_order(self) -> None:
+        there = {"", *self.values, *self.specs}
+        for node, _, call in self.steps:
+            missing = [one for one in node.input if one not in there]
+            if missing:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) reads {missing[0]!r}, which nothing before it makes: it "
+                    "is missing, or the graph has a cycle."
+                )
+            twice = [one for one in node.output if one and one in there]
+            if twice:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) makes {twice[0]!r}, which is there already."
+                )
+            there.update(node.output)
+        for name in self.outputs:
+            if name not in there:
+                raise FormatError(f"from_onnx: nothing makes the output {name!r}.")
+
+    # Running it
+
+    def run(self, *inputs: Any) -> Any:
+        """The outputs for these inputs."""
+        values: dict[str, Any] = {**self.values, **dict(zip(self.inputs, inputs, strict=True))}
+        for node, rule, call in self.steps:
+            given = [values[one] if one else None for one in node.input]
+            try:
+                found = rule(call, *given)
+            except (FormatError, *_WRONG) as error:
+                raise FormatError(f"from_onnx: {call.name} ({node.op_type}): {_told(error)}.") from None
+            results = list(found) if isinstance(found, list | tuple) else [found]
+            if len(results) < call.outputs:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) has {call.outputs} results; here {len(results)}."
+                )
+            values.update((name, one) for name, one in zip(node.output, results, strict=False) if name)
+        return tuple(values[name] for name in self.outputs_wanted)
+
+
+def _told(error: Exception) -> str:
+    return str(error).removeprefix("from_onnx: ").removesuffix(".") or type(error).__name__
+
+
+def _identifiers(names: Sequence[str]) -> dict[str, str]:
+    """Names that Python takes as names of arguments, different ones for different names."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name in found:
+            continue
+        plain = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "value"
+        plain = plain if plain.isidentifier() else f"_{plain}"
+        while plain in found.values():
+            plain += "_"
+        found[name] = plain
+    return found
