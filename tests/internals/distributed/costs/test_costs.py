@@ -1,0 +1,181 @@
+"""The cost model: its formulas by hand, its limits, and that it is fitted to a network that is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from internals.distributed.collectives import ALGORITHMS
+from internals.distributed.collectives import all_reduce as run_all_reduce
+from internals.distributed.costs import (
+    ALL_REDUCE,
+    STRATEGIES,
+    Cluster,
+    Costs,
+    Model,
+    all_gather,
+    all_reduce,
+    broadcast,
+    data_parallel_step,
+    estimate,
+    measure,
+    pull,
+    push,
+    reduce_scatter,
+    send,
+)
+from internals.distributed.group import Group, run_threads
+from internals.distributed.transport import Faults
+
+ALPHA, BANDWIDTH, GAMMA = 1e-4, 1e9, 3e-10
+NETWORK = Costs.of_network(ALPHA, BANDWIDTH, addition=GAMMA)
+BETA = 1 / BANDWIDTH
+
+
+def test_every_algorithm_that_there_is_is_predicted() -> None:
+    assert set(ALL_REDUCE) == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 7, 8, 64])
+@pytest.mark.parametrize("nbytes", [0, 4, 3e4, 5e5])
+def test_formulas_of_the_papers(nbytes: float, size: int) -> None:
+    """Thakur, Rabenseifner & Gropp 2005, table 1; below a segment, so that an array is one message."""
+    p, n = size, nbytes
+    ring = 2 * (p - 1) * ALPHA + 2 * (p - 1) / p * n * BETA + (p - 1) / p * n * GAMMA
+    assert all_reduce(NETWORK, n, p, "ring") == pytest.approx(ring)
+    levels = math.ceil(math.log2(p))
+    assert all_reduce(NETWORK, n, p, "tree") == pytest.approx(levels * (2 * ALPHA + n * (2 * BETA + GAMMA)))
+    assert broadcast(NETWORK, n, p) == pytest.approx(levels * (ALPHA + n * BETA))
+    if p == 2**levels:
+        halving = 2 * levels * ALPHA + 2 * (p - 1) / p * n * BETA + (p - 1) / p * n * GAMMA
+        assert all_reduce(NETWORK, n, p, "halving_doubling") == pytest.approx(halving)
+    both = reduce_scatter(NETWORK, n, p) + all_gather(NETWORK, n, p)
+    assert both == pytest.approx(ring)
+    assert all_reduce(NETWORK, n, p) == min(all_reduce(NETWORK, n, p, name) for name in ALL_REDUCE)
+
+
+def test_what_is_best_depends_on_the_size() -> None:
+    best = {n: min(ALL_REDUCE, key=lambda name: ALL_REDUCE[name](NETWORK, n, 64)) for n in (8, 1e9)}
+    assert best[8] == "flat"
+    assert best[1e9] in ("halving_doubling", "ring", "pairwise")
+    assert all_reduce(NETWORK, 4e4, 64, "halving_doubling") < all_reduce(NETWORK, 4e4, 64, "ring") / 2
+
+
+def test_one_process_sends_nothing() -> None:
+    for one in (all_reduce, all_gather, reduce_scatter, broadcast):
+        assert one(replace(NETWORK, call=1.0), 1e6, 1) == 0.0
+    assert data_parallel_step(NETWORK, 1e6, 1, compute=0.25) == 0.25
+
+
+def test_servers() -> None:
+    """A server takes what all trainers push, one after the other; more servers share it."""
+    n = 4e5
+    assert push(NETWORK, n, 4, 1) == pytest.approx(4 * n * (BETA + GAMMA) + ALPHA)
+    assert push(NETWORK, n, 4, 4) == pytest.approx(n * (BETA + GAMMA) + ALPHA)
+    assert push(NETWORK, n, 1, 4) == push(NETWORK, n, 1, 1)
+    assert pull(NETWORK, n, 4, 2) == pytest.approx(2 * n * BETA + 2 * ALPHA)
+
+
+def test_sending_beside_the_backward_pass_hides_all_but_the_last_bucket() -> None:
+    one = all_reduce(NETWORK, 1e7, 4)
+    without = data_parallel_step(NETWORK, 1e8, 4, compute=1.0, buckets=10)
+    assert without == pytest.approx(1.0 + 10 * one)
+    assert data_parallel_step(NETWORK, 1e8, 4, compute=1.0, backward=0.7, buckets=10) == pytest.approx(1.0 + one)
+    assert data_parallel_step(NETWORK, 1e8, 4, compute=1.0, backward=0.7, buckets=1) == pytest.approx(
+        1.0 + all_reduce(NETWORK, 1e8, 4)
+    )
+
+
+def test_fewer_at_once_are_never_slower_where_a_round_is_dearer() -> None:
+    shared = Costs(1e-4, 2e-10, 4e-4, 5e-5, 1e-9, 1.2e-9, processes=4)
+    times = [shared.alpha(active, 4) + 1e6 * shared.beta(active, 4) for active in range(1, 5)]
+    assert times == sorted(times)
+    assert times[0] == pytest.approx(send(shared, 1e6))
+    assert times[-1] == pytest.approx(4e-4 + 1e6 * 1e-9)
+
+
+BAD = {
+    "a negative cost": (lambda: Costs(-1.0, 0, 0, 0, 0, 0), "message is -1.0"),
+    "no number": (lambda: Costs(float("nan"), 0, 0, 0, 0, 0), "message is nan"),
+    "no bandwidth": (lambda: Costs.of_network(1e-6, 0), "a bandwidth of 0"),
+    "no processes": (lambda: all_reduce(NETWORK, 8, 0), "0 processes; expected 1 or more"),
+    "half a process": (lambda: broadcast(NETWORK, 8, 1.5), "1.5 processes"),  # type: ignore[arg-type]
+    "fewer than no bytes": (lambda: push(NETWORK, -8, 1, 1), "-8 bytes; expected 0 or more"),
+    "endless bytes": (lambda: all_gather(NETWORK, math.inf, 2), "inf bytes"),
+    "an unknown algorithm": (lambda: all_reduce(NETWORK, 8, 2, "star"), "no algorithm 'star'; one of flat, tree"),
+    "an unknown strategy": (lambda: estimate("luck", MODEL, CLUSTER, 16), "no strategy 'luck'; one of data"),
+    "a batch that does not divide": (lambda: estimate("data", MODEL, CLUSTER, 9), "9 sequences do not divide over 8"),
+    "too many stages": (
+        lambda: estimate("pipeline", replace(MODEL, layers=4), CLUSTER, 16),
+        "4 layers can't be cut into 8 stages",
+    ),
+    "micro-batches that do not divide": (
+        lambda: estimate("pipeline", MODEL, CLUSTER, 16, micro_batches=5),
+        "16 sequences do not divide into 5 micro-batches",
+    ),
+    "no batch": (lambda: estimate("tensor", MODEL, CLUSTER, 0), "a batch of 0"),
+}
+MODEL = Model(layers=24, width=2048)
+CLUSTER = Cluster(8, 1e14, 40e9, Costs.of_network(1e-5, 3e11), Costs.of_network(2e-5, 2.5e10))
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_nonsense_is_named(case: str) -> None:
+    call, told = BAD[case]
+    with pytest.raises(ValueError, match=".*") as raised:
+        call()
+    assert told in str(raised.value)
+
+
+def test_a_model_has_the_parameters_of_the_paper() -> None:
+    """GPT-2's largest of Megatron-LM, 8.3 billion: 72 layers, 3072 wide (Shoeybi et al. 2019, table 1)."""
+    assert Model(layers=72, width=3072, vocabulary=51200).parameters == pytest.approx(8.3e9, rel=0.01)
+
+
+def test_what_the_ways_of_training_trade() -> None:
+    found = {name: estimate(name, MODEL, CLUSTER, 64) for name in STRATEGIES}
+    assert len({round(one.compute, 9) for one in found.values()}) == 1  # the same work, shared alike
+    assert found["sharded"].memory < found["data"].memory
+    assert found["data"].idle == found["tensor"].idle == found["sharded"].idle == 0
+    assert found["pipeline"].idle == pytest.approx(found["pipeline"].compute * 7 / 64)
+    assert found["pipeline"].communication < found["tensor"].communication
+    assert found["data"].communication <= found["sharded"].communication
+    for one in found.values():
+        assert one.seconds == one.compute + one.communication + one.idle
+        assert one.fits is (one.memory <= CLUSTER.memory)
+
+
+def test_a_slow_network_makes_tensor_parallel_worst() -> None:
+    """Takeaway 1 of Narayanan et al. 2021: tensor parallel inside a machine, pipelines between machines."""
+    apart = replace(CLUSTER, per_machine=1)
+    found = {name: estimate(name, MODEL, apart, 64).seconds for name in STRATEGIES}
+    assert max(found, key=lambda name: found[name]) == "tensor"
+    assert estimate("tensor", MODEL, CLUSTER, 64).seconds < found["tensor"]
+
+
+def fitted(group: Group) -> Costs:
+    one = np.ones(1, np.float32)
+    return measure(group, rounds=1, smallest=lambda: run_all_reduce(one, group=group, algorithm="flat"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_delay_that_is_known_is_found(size: int) -> None:
+    """A network that holds each message back for 20 ms: α is that, and what a machine adds is far less."""
+    found = run_threads(size, fitted, faults=Faults(delay=lambda source, target, kind: 0.02))
+    assert len(set(found)) == 1
+    costs = found[0]
+    assert 0.02 <= costs.message <= 0.05
+    assert 0.02 <= costs.round <= 0.05
+    assert costs.burst < 0.01
+    assert costs.processes == size
+    predicted = all_reduce(costs, 64, size, "ring")
+    assert predicted == pytest.approx(2 * (size - 1) * 0.02, rel=0.6)
+
+
+def test_a_group_of_one_can_not_be_measured() -> None:
+    with pytest.raises(ValueError, match="expected 2 ranks or more"):
+        run_threads(1, measure)
