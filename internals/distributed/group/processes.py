@@ -202,6 +202,7 @@ def _end(ranks: Sequence[_Rank]) -> None:
         if rank.error is None and rank.done:
             rank.process.join(5)
         with contextlib.suppress(ProcessLookupError, PermissionError):
+            assert rank.process.pid is not None
             os.killpg(rank.process.pid, signal.SIGKILL)
         rank.process.kill()
         rank.process.join()

@@ -322,7 +322,7 @@ class Endpoint(ABC):
                     "None or LATER"
                 )
             if answer is not LATER:
-                reply(answer)  # type: ignore[arg-type]
+                reply(answer)
         except BaseException as error:
             if reply.given:
                 logger.exception("%s: the handler of %r raised after it had answered", self.name, message.kind)
@@ -411,7 +411,7 @@ class Endpoint(ABC):
             if not waiters and self._waiters.get(key) is waiters:
                 del self._waiters[key]
 
-    def _done_waiting(self) -> None:
+    def _done_waiting(self) -> None:  # noqa: B027  nothing to do here
         """Called, the lock held, by whoever has waited or found without waiting."""
 
     def _wake(self, key: str | int | None = None) -> None:

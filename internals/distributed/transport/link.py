@@ -21,6 +21,24 @@ LARGE = 1 << 20
 """Bytes from which an array is sent from where it lies; a smaller one is faster copied."""
 
 
+def library() -> Any:
+    """ZeroMQ, which endpoints in several processes need.
+
+    Raises
+    ------
+    ImportError
+        Says what to install.
+    """
+    try:
+        import msgpack  # noqa: F401  what messages are packed with: named here, with its remedy
+        import zmq
+    except ImportError as error:
+        raise ImportError(
+            "endpoints in several processes need pyzmq and msgpack: pip install 'framework-internals[distributed]'"
+        ) from error
+    return zmq
+
+
 def tune(socket: zmq.Socket[Any]) -> None:
     """What both ends of a connection have in common.
 

@@ -133,7 +133,7 @@ class Attached:
         whole.flags.writeable = False
         lease = weakref.ref(whole, _Return(self.map, reader))
         _leases[id(lease)] = lease
-        view = memoryview(whole)
+        view = whole.data
         return [view[at : at + size] for at, size in places]
 
 

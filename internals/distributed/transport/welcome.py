@@ -118,14 +118,14 @@ class Meeting:
             if link.watch in events:
                 told = recv_monitor_message(link.watch)
                 failures += told["event"] == zmq.Event.DISCONNECTED
-                self._fail(link, told, failures)
+                self._fail(link, told["event"], failures)
         raise DeadlineExceeded(f"{endpoint.name}: nobody named {link.peer!r} answers at {link.address} "
                                f"within {deadline:g} s")  # fmt: skip
 
-    def _fail(self, link: Link, told: dict[str, Any], failures: int) -> None:
+    def _fail(self, link: Link, event: int, failures: int) -> None:
         import zmq
 
-        event, who = told["event"], f"who listens at {link.address} (to be {link.peer})"
+        who = f"who listens at {link.address} (to be {link.peer})"
         if event == zmq.Event.HANDSHAKE_SUCCEEDED:
             link.up = True
         elif event == zmq.Event.DISCONNECTED and link.up:

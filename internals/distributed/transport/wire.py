@@ -9,10 +9,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from internals.distributed.errors import ProtocolError
 from internals.distributed.transport.message import MAX_ARRAYS, VERSION, Message, decode, encode
+
+if TYPE_CHECKING:
+    import zmq
 
 HEAD = struct.Struct(">2sBBBQ")
 MAGIC = b"fi"
@@ -30,6 +33,8 @@ SMALL = 1 << 14
 FEW = 16
 """Arrays up to which they are joined."""
 ALIGN = 16
+LEAST = 1 << 13
+"""Bytes up to which a frame that came is copied."""
 SIZES = [struct.Struct(f"<{2 + count}I") for count in range(FEW + 1)]
 
 
@@ -110,6 +115,33 @@ def unpack(frames: Sequence[Any], source: str) -> Arrival:
             raise ProtocolError(f"{source} sent {len(frames)} frames that are said to be one")
         return Arrival(WAYS[way], 0, number, _parted(first, source))
     return Arrival(WAYS[way], flags, number, [memoryview(first)[HEAD.size :], *frames[1:]])
+
+
+def read(socket: zmq.Socket[Any], flags: int) -> list[Any] | None:
+    """The frames of one message; None where none has come. Small ones are copied, since they lie unaligned.
+
+    Of more frames than a message can have, the first are given.
+
+    Raises
+    ------
+    zmq.ZMQError
+        The socket is closed.
+    """
+    import zmq
+
+    try:
+        frames: list[Any] = [socket.recv(flags)]
+    except zmq.Again:
+        return None
+    if socket.getsockopt(zmq.RCVMORE):
+        frames.append(socket.recv())
+        more = socket.getsockopt(zmq.RCVMORE)
+        while more:
+            frame = socket.recv(copy=False)
+            more = frame.more
+            if len(frames) < MAX_ARRAYS + 4:
+                frames.append(frame.buffer if len(frame) > LEAST else frame.bytes)
+    return frames
 
 
 @dataclass(frozen=True)

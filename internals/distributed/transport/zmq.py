@@ -10,26 +10,23 @@ per message; where nobody waits, the endpoint's own thread does.
 from __future__ import annotations
 
 import atexit
-import heapq
-import itertools
 import secrets
-import socket as sockets
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from internals.distributed.errors import AddressInUse, DistributedError, PeerLost, ProtocolError
+from internals.distributed.transport.agenda import Agenda
 from internals.distributed.transport.endpoint import Endpoint, logger
 from internals.distributed.transport.host import advertised, numeric, split
-from internals.distributed.transport.link import Link, tune
+from internals.distributed.transport.link import Link, library, tune
 from internals.distributed.transport.message import MAX_BYTES, Message, decode
 from internals.distributed.transport.reply import CALL, Reply
 from internals.distributed.transport.security import is_loopback, protect, secret_bytes
 from internals.distributed.transport.welcome import Meeting
-from internals.distributed.transport.wire import ATTACHED, BYE, HELLO, Arrival, pack, unpack
+from internals.distributed.transport.wire import ATTACHED, BYE, HELLO, Arrival, pack, read, unpack
 
 TURN = 20
 """Milliseconds after which who reads looks whether what it waits for has become impossible."""
@@ -43,17 +40,6 @@ GOODBYE = 1.0
 """Seconds that `close` waits for the peers to have read everything."""
 
 _open: weakref.WeakSet[ZmqEndpoint] = weakref.WeakSet()
-
-
-def _zmq() -> Any:
-    try:
-        import msgpack
-        import zmq
-    except ImportError as error:
-        raise ImportError(
-            "endpoints in several processes need pyzmq and msgpack: pip install 'framework-internals[distributed]'"
-        ) from error
-    return zmq
 
 
 class ZmqEndpoint(Endpoint):
@@ -94,7 +80,7 @@ class ZmqEndpoint(Endpoint):
         max_bytes: int = MAX_BYTES,
     ) -> None:
         super().__init__(name)
-        self._zmq = _zmq()
+        self._zmq = library()
         self._secret = secret_bytes(secret)
         self._context = self._zmq.Context()
         self._context.max_sockets = 8192
@@ -106,23 +92,17 @@ class ZmqEndpoint(Endpoint):
         self.contested: set[str] = set()
         self._reader: int | None = None
         self._turns = 0
-        self._todo: deque[Callable[[], None]] = deque()
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
+        self._agenda = Agenda(name)
         self._poller = self._zmq.Poller()
-        self._bell, self._ring = sockets.socketpair()
-        self._bell.setblocking(False)
-        self._ring.setblocking(False)
         self._thread = threading.Thread(target=self._serve, name=f"endpoint {name}", daemon=True)
         try:
             self._router, self._address = self._listen(bind, max_bytes)
         except BaseException:
-            self._bell.close()
-            self._ring.close()
+            self._agenda.close()
             self._context.destroy(0)
             raise
         self._meeting = Meeting(self, job, secrets.token_hex(8))
-        self._poller.register(self._bell, self._zmq.POLLIN)
+        self._poller.register(self._agenda.bell, self._zmq.POLLIN)
         self._thread.start()
         _open.add(self)
 
@@ -244,7 +224,7 @@ class ZmqEndpoint(Endpoint):
         self._arrival.release()
         try:
             if left is not None and left * 1000 < TURN:
-                if not self._router_ready(left):
+                if not self._router.poll(max(0, int(left * 1000))):
                     return
                 frames = self._read(self._zmq.NOBLOCK)
             else:
@@ -260,27 +240,13 @@ class ZmqEndpoint(Endpoint):
         if self._reader is None and self._waiters:
             next(iter(self._waiters.values()))[0].notify()
 
-    def _router_ready(self, left: float) -> bool:
-        return bool(self._router.poll(max(0, int(left * 1000))))
-
     def _read(self, flags: int) -> list[Any] | None:
-        """The frames of one message, small ones copied (they lie unaligned), large ones as they are."""
         try:
-            frames = [self._router.recv(flags)]
-        except self._zmq.Again:
-            return None
+            return read(self._router, flags)
         except self._zmq.ZMQError:
             if not self._closed:
                 logger.exception("%s: reading failed", self.name)
             return None
-        if self._router.getsockopt(self._zmq.RCVMORE):
-            frames.append(self._router.recv())
-            more = self._router.getsockopt(self._zmq.RCVMORE)
-            while more:
-                frame = self._router.recv(copy=False)
-                frames.append(frame.buffer if len(frame) > 8192 else frame.bytes)
-                more = frame.more
-        return frames
 
     def _take(self, frames: list[Any]) -> None:
         """Look at a message that was read. What is to be done about it, other than to wake who waits, is put off."""
@@ -308,7 +274,7 @@ class ZmqEndpoint(Endpoint):
         except ProtocolError as error:
             logger.warning("%s: dropped what came: %s", self.name, error)
             self._distrust(known, route, error)
-        except Exception as error:  # whatever comes must not end the thread that reads
+        except Exception as error:  # noqa: BLE001  whatever comes must not end the thread that reads
             logger.exception("%s: could not take what %s sent", self.name, source)
             self._distrust(known, route, error)
 
@@ -322,16 +288,7 @@ class ZmqEndpoint(Endpoint):
     # The endpoint's own thread.
 
     def _post(self, action: Callable[[], None], delay: float = 0.0) -> None:
-        if delay > 0:
-            with self._arrival:
-                heapq.heappush(self._timers, (time.monotonic() + delay, next(self._order), action))
-        else:
-            self._todo.append(action)
-        if not self._in_own_thread():
-            try:
-                self._ring.send(b"\0")
-            except OSError:
-                pass  # it is full: it rings already; or closed: nobody is there to hear it
+        self._agenda.add(action, delay, ring=not self._in_own_thread())
 
     def _in_own_thread(self) -> bool:
         return threading.get_ident() == self._thread.ident
@@ -345,7 +302,7 @@ class ZmqEndpoint(Endpoint):
                 if reads:
                     self._reader = threading.get_ident()
             self._look(reads)
-            self._work()
+            self._agenda.work()
         self._leave()
 
     def _look(self, reads: bool) -> None:
@@ -353,7 +310,7 @@ class ZmqEndpoint(Endpoint):
         if reads:
             self._poller.register(self._router, self._zmq.POLLIN)
         try:
-            events = dict(self._poller.poll(self._time_left(None if reads else SLICE)))
+            events = dict(self._poller.poll(self._agenda.left(None if reads else SLICE)))
             if self._router in events:
                 for _ in range(BURST):
                     frames = self._read(self._zmq.NOBLOCK)
@@ -368,34 +325,10 @@ class ZmqEndpoint(Endpoint):
                     if self._waiters:
                         self._turns += 1
                         next(iter(self._waiters.values()))[0].notify()
-        if self._bell.fileno() in events:
-            try:
-                while self._bell.recv(4096):
-                    pass
-            except BlockingIOError:
-                pass
+        if self._agenda.bell.fileno() in events:
+            self._agenda.heard()
         for watch in [watch for watch in events if watch in self._watched]:
             self._event(self._watched[watch])
-
-    def _time_left(self, limit: int | None) -> int | None:
-        with self._arrival:
-            due = self._timers[0][0] if self._timers else None
-        if self._todo:
-            return 0
-        if due is None:
-            return limit
-        left = max(0, int(1000 * (due - time.monotonic())) + 1)
-        return left if limit is None else min(left, limit)
-
-    def _work(self) -> None:
-        with self._arrival:
-            while self._timers and self._timers[0][0] <= time.monotonic():
-                self._todo.append(heapq.heappop(self._timers)[2])
-        for _ in range(len(self._todo)):
-            try:
-                self._todo.popleft()()
-            except Exception:  # one thing that fails must not keep the thread from the next
-                logger.exception("%s: failed in its own thread", self.name)
 
     # Links that break.
 
@@ -489,12 +422,10 @@ class ZmqEndpoint(Endpoint):
         for link in links:
             link.close("this endpoint was closed", 200)
             self._unwatch(link)
-        self._todo.clear()
         for watch in list(self._watched):
             self._unwatch(self._watched[watch])
         self._router.close(0)
-        self._bell.close()
-        self._ring.close()
+        self._agenda.close()
         self._context.term()
 
 
