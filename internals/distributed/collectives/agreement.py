@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,12 @@ class Call:
     def send(self, to: int, array: np.ndarray) -> None:
         """Send one array; it may be written to when this returns."""
         self.group.send(to, DATA, array, n=self.number, f=self._fingerprint)
+
+    def send_each(self, ranks: Sequence[int], array: np.ndarray) -> None:
+        """Send one array to several ranks; where they share memory, it is copied once for all."""
+        group = self.group
+        message = Message(group.kind(DATA), {"n": self.number, "f": self._fingerprint}, [array])
+        group.endpoint.send_all([group.name_of(rank) for rank in ranks], message)
 
     def receive(self, source: int) -> np.ndarray:
         """The next array from a rank: read-only, and good until the next is asked for."""

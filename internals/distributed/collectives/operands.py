@@ -12,7 +12,7 @@ import numpy as np
 from internals.device import device_of, move
 from internals.tensor import Tensor
 
-SEGMENT = 1 << 20
+SEGMENT = 8 << 20
 """Bytes of one message, at most: the next can be on its way while this one is added, and it stays in the cache."""
 
 UFUNCS: dict[str, np.ufunc] = {

@@ -20,9 +20,9 @@ Chunks = Sequence[np.ndarray]
 
 def flat(call: Call, x: np.ndarray, op: Operation) -> None:
     """Everyone sends all to everyone, and adds up in the order of ranks: 1 message deep, (p - 1) n bytes."""
+    others = [(call.rank + step) % call.size for step in range(1, call.size)]
     for segment in segments(x):
-        for step in range(1, call.size):
-            call.send((call.rank + step) % call.size, segment)
+        call.send_each(others, segment)
         mine = segment.copy()
         for rank in range(call.size):
             theirs = mine if rank == call.rank else call.receive(rank)
@@ -91,9 +91,14 @@ def pairwise_reduce_scatter(call: Call, chunks: Chunks, op: Operation) -> None:
 
 def pairwise_all_gather(call: Call, chunks: Chunks) -> None:
     """Chunk `rank` of each rank goes to every other."""
-    for step in range(1, call.size):
-        to, source = (call.rank + step) % call.size, (call.rank - step) % call.size
-        call.swap(to, chunks[call.rank], source, chunks[source], copy)
+    others = [(call.rank + step) % call.size for step in range(1, call.size)]
+    parts = [list(segments(chunk)) for chunk in chunks]
+    for place in range(max(map(len, parts))):
+        if place < len(parts[call.rank]):
+            call.send_each(others, parts[call.rank][place])
+        for rank in reversed(others):
+            if place < len(parts[rank]):
+                copy(parts[rank][place], call.receive(rank))
 
 
 def halving_doubling(call: Call, x: np.ndarray, op: Operation) -> None:
@@ -146,16 +151,17 @@ ALGORITHMS: dict[str, Callable[[Call, np.ndarray, Operation], None]] = {
 }
 
 
-def chosen(nbytes: int, size: int) -> str:
-    """The algorithm for so many bytes on so many ranks, as `benchmarks/all_reduce.py` finds them on one machine."""
-    if nbytes <= FLAT_UP_TO // max(1, size - 1):
-        return "flat"
-    if nbytes <= HALVING_UP_TO:
-        return "halving_doubling"
-    return "ring"
-
-
 FLAT_UP_TO = 192 << 10
 """Bytes that a rank sends at most by `flat`: beyond, what it sends too much costs more than the messages it saves."""
-HALVING_UP_TO = 1 << 20
-"""Bytes up to which log₂ p steps beat a ring's p."""
+TREE_UP_TO = 4 << 20
+"""Bytes up to which log₂ p messages beat twice p of a p-th of the size."""
+
+
+def chosen(nbytes: int, size: int) -> str:
+    """The algorithm for so many bytes on so many ranks, as ``python -m benchmarks.all_reduce`` finds on one machine.
+
+    Its ranks share memory, and are about as many as its cores; over a network, or with many ranks, name the ring.
+    """
+    if nbytes * (size - 1) <= FLAT_UP_TO:
+        return "flat"
+    return "tree" if nbytes <= TREE_UP_TO and size > 2 else "pairwise"

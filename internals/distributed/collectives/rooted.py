@@ -23,8 +23,8 @@ def broadcast(call: Call, x: np.ndarray, source: int) -> None:
     for segment in segments(x):
         if place:
             copy(segment, call.receive(above))
-        for rank in below:
-            call.send(rank, segment)
+        if below:
+            call.send_each(below, segment)
 
 
 def reduce(call: Call, x: np.ndarray, op: Operation, target: int) -> None:

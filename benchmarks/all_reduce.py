@@ -1,0 +1,182 @@
+"""Collectives beside gloo, data parallel beside one process: ``python -m benchmarks.all_reduce [--quick]``.
+
+Three tables, each measured side by side on this machine; every rank is a process, and has one thread for BLAS:
+
+- an all-reduce of 4 KB to 100 MB on 4 processes, ours and torch.distributed's on gloo, in turn, in the same processes;
+- every algorithm at every size: where each is the fastest (``--sweep``);
+- a training step of a compute-bound perceptron: two processes with half of the batch each, and one with all of it
+  (``--train``). Two processes can't be faster than one on a machine with one core.
+
+Times are those of the slowest rank, medians over rounds.
+"""
+
+# ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from internals import Tensor, nn, ops, optim
+from internals.distributed import collectives
+from internals.distributed.group import Group, run_processes
+from internals.distributed.parallel import DistributedDataParallel
+
+RANKS = 4
+SIZES = (4 << 10, 64 << 10, 1 << 20, 100_000_000)
+SWEEP = (256, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 16 << 20, 64 << 20)
+FEATURES, HIDDEN, CLASSES, BATCH = 784, 1024, 10, 512
+
+
+def slowest(seconds: float, group: Group) -> float:
+    """The most that any rank took."""
+    return float(collectives.all_reduce(np.array([seconds]), "max", group=group)[0])
+
+
+def beside_gloo(group: Group, store: str, rounds: int) -> dict[int, dict[str, list[float]]]:
+    """Seconds of ours and of gloo's all-reduce, by size."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=group.rank, world_size=group.size)
+    found: dict[int, dict[str, list[float]]] = {}
+    for nbytes in SIZES:
+        array = np.zeros(nbytes // 4, np.float32)
+        tensor = torch.from_numpy(array)
+        calls = 1 if nbytes > 10 << 20 else 20
+        ways: dict[str, Callable[[], Any]] = {
+            "internals": lambda array=array: collectives.all_reduce(array, group=group),
+            "gloo": lambda tensor=tensor: dist.all_reduce(tensor),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(rounds + 1):
+            for name in sorted(ways, reverse=bool(turn % 2)):
+                array[...] = group.rank + 1
+                collectives.barrier(group=group)
+                began = time.perf_counter()
+                ways[name]()
+                if turn == 0:  # the first warms up, and is checked
+                    assert (array == sum(range(1, group.size + 1))).all(), name
+                    continue
+                for _ in range(calls - 1):
+                    ways[name]()
+                times[name].append(slowest((time.perf_counter() - began) / calls, group))
+        found[nbytes] = times
+    dist.barrier()
+    dist.destroy_process_group()
+    return found
+
+
+def swept(group: Group, rounds: int, sizes: Sequence[int] = SWEEP) -> dict[int, dict[str, float]]:
+    """Median seconds of each algorithm, by size."""
+    found: dict[int, dict[str, float]] = {}
+    for nbytes in sizes:
+        array = np.zeros(nbytes // 4, np.float32)
+        calls = max(1, min(20, (4 << 20) // nbytes))
+        times: dict[str, list[float]] = {name: [] for name in collectives.ALGORITHMS}
+        for _ in range(rounds):
+            for name in times:
+                collectives.barrier(group=group)
+                began = time.perf_counter()
+                for _ in range(calls):
+                    collectives.all_reduce(array, group=group, algorithm=name)
+                times[name].append(slowest((time.perf_counter() - began) / calls, group))
+        found[nbytes] = {name: statistics.median(taken) for name, taken in times.items()}
+    return found
+
+
+def perceptron() -> nn.Sequential:
+    rng = np.random.default_rng(0)
+    return nn.Sequential(
+        nn.Linear(FEATURES, HIDDEN, rng=rng), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN, rng=rng), nn.ReLU(),
+        nn.Linear(HIDDEN, CLASSES, rng=rng),
+    )  # fmt: skip
+
+
+def trained(group: Group, rounds: int) -> dict[str, list[float]]:
+    """Seconds of a step: of rank 0 alone on the whole batch, and of all ranks on their shares."""
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((BATCH, FEATURES)).astype(np.float32), rng.integers(0, CLASSES, BATCH)
+    each = BATCH // group.size
+    share = slice(group.rank * each, (group.rank + 1) * each)
+    module = perceptron()
+    parallel = DistributedDataParallel(perceptron(), group, bucket_bytes=2 << 20)
+
+    def step(model: nn.Module, x: Tensor, y: Tensor, optimizer: optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        ops.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    whole = Tensor(x), Tensor(y), optim.SGD(module.parameters(), 0.01)
+    part = Tensor(x[share]), Tensor(y[share]), optim.SGD(parallel.parameters(), 0.01)
+    times: dict[str, list[float]] = {"one process": [], "data parallel": []}
+    for turn in range(rounds + 1):
+        collectives.barrier(group=group)
+        began = time.perf_counter()
+        if group.rank == 0:
+            step(module, *whole)
+        alone = slowest(time.perf_counter() - began if group.rank == 0 else 0.0, group)
+        collectives.barrier(group=group)
+        began = time.perf_counter()
+        step(parallel, *part)
+        together = slowest(time.perf_counter() - began, group)
+        if turn:
+            times["one process"].append(alone)
+            times["data parallel"].append(together)
+    return times
+
+
+def shown(nbytes: int) -> str:
+    if nbytes < 1 << 20:
+        return f"{nbytes} B" if nbytes < 1024 else f"{nbytes >> 10} KiB"
+    return f"{nbytes / 1e6:.0f} MB" if nbytes % (1 << 20) else f"{nbytes >> 20} MiB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--sweep", action="store_true", help="only the algorithms")
+    parser.add_argument("--train", action="store_true", help="only the training step")
+    given = parser.parse_args()
+    everything = not (given.sweep or given.train)
+    if everything:
+        with tempfile.TemporaryDirectory() as directory:
+            found = run_processes(RANKS, beside_gloo, f"{directory}/store", 5 if given.quick else 15, deadline=300.0)[0]
+        print(f"all-reduce on {RANKS} processes: internals, gloo, and the median ratio of neighbouring rounds")
+        for nbytes, times in found.items():
+            ours, gloo = (statistics.median(times[name]) for name in ("internals", "gloo"))
+            ratio = statistics.median(a / b for a, b in zip(times["internals"], times["gloo"], strict=True))
+            print(f"  {shown(nbytes):>8}  {ours * 1e3:9.3f} ms  {gloo * 1e3:9.3f} ms  {ratio:5.2f}x")
+    if everything or given.sweep:
+        table = run_processes(RANKS, swept, 5 if given.quick else 11, deadline=300.0)[0]
+        print(f"all-reduce on {RANKS} processes, ms, by algorithm; * the fastest, > the one that is chosen")
+        print("  " + " " * 8 + "".join(f"{name:>19}" for name in collectives.ALGORITHMS))
+        for nbytes, row in table.items():
+            best, chosen = min(row, key=lambda name: row[name]), collectives.chosen(nbytes, RANKS)
+            cells = "".join(
+                f"{('>' if name == chosen else '') + ('*' if name == best else '') + f'{seconds * 1e3:.3f}':>19}"
+                for name, seconds in row.items()
+            )
+            print(f"  {shown(nbytes):>8}{cells}")
+    if everything or given.train:
+        times = run_processes(2, trained, 10 if given.quick else 30, deadline=300.0)[0]
+        alone, together = (statistics.median(times[name]) for name in ("one process", "data parallel"))
+        ratio = statistics.median(a / b for a, b in zip(times["one process"], times["data parallel"], strict=True))
+        print(f"a step on {BATCH} examples, {len(os.sched_getaffinity(0))} cores:")
+        print(f"  one process {alone * 1e3:.1f} ms, two {together * 1e3:.1f} ms: {ratio:.2f}x as fast")
+
+
+if __name__ == "__main__":
+    main()
