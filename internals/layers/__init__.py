@@ -1,6 +1,6 @@
 """The layer style of Caffe and the first PaddlePaddle: layers with forward and backward written out, and no tape."""
 
-from internals.layers import costs, dense, image, mixed, networks, sequence
+from internals.layers import costs, dense, image, mixed, networks, recurrent_group, sequence
 from internals.layers.argument import Argument, Form, Parameter
 from internals.layers.check import topological_order
 from internals.layers.config import ConfigError

@@ -178,11 +178,12 @@ def parse(text: str) -> Group:
     return _Parser(text).group(None, Place(1, 1))
 
 
-def _from_mapping(given: Mapping[str, Any], place: Place) -> Group:
+def group_of(given: Mapping[str, Any], place: Place) -> Group:
+    """A dict as a group, all of which stands at one place."""
     found = Group(place)
     for key, value in given.items():
         for one in value if isinstance(value, list | tuple) else [value]:
-            found.add(key, _from_mapping(one, place) if isinstance(one, Mapping) else one, place)
+            found.add(key, group_of(one, place) if isinstance(one, Mapping) else one, place)
     return found
 
 
@@ -216,7 +217,7 @@ def read(config: str | Mapping[str, Any]) -> tuple[str, list[Entry]]:
                 for i, one in enumerate(value if isinstance(value, list | tuple) else [value]):
                     called = f" ({one['name']!r})" if isinstance(one, Mapping) and "name" in one else ""
                     place = Place(words=f"layer {i}{called}")
-                    whole.add("layer", _from_mapping(one, place) if isinstance(one, Mapping) else one, place)
+                    whole.add("layer", group_of(one, place) if isinstance(one, Mapping) else one, place)
             else:
                 whole.add(key, value, Place(words=key))
     else:
@@ -225,7 +226,7 @@ def read(config: str | Mapping[str, Any]) -> tuple[str, list[Entry]]:
         if key not in ("name", "layer"):
             raise ConfigError(f"{key!r} stands beside the layers; there may be a name, and layers.", whole.where(key))
     entries = [
-        _entry(one, place)
+        entry_of(one, place)
         for one, place in zip(whole.fields.get("layer", []), whole.places.get("layer", []), strict=True)
     ]
     if not entries:
@@ -235,7 +236,8 @@ def read(config: str | Mapping[str, Any]) -> tuple[str, list[Entry]]:
     return str(whole.fields.get("name", ["net"])[0]), entries
 
 
-def _entry(group: Any, place: Place) -> Entry:
+def entry_of(group: Any, place: Place) -> Entry:
+    """A layer's entry; layers inside it stay groups, which know their lines."""
     if not isinstance(group, Group):
         raise ConfigError(f"a layer is a group of fields in braces, got {group!r}.", place)
     for key in ("name", "type"):
@@ -255,4 +257,6 @@ def _entry(group: Any, place: Place) -> Entry:
         if not isinstance(bottom, str):
             raise ConfigError(f"a bottom is the name of a layer, got {bottom!r}.", at)
     settings = {key: _one(values) for key, values in group.fields.items() if key not in ("name", "type", "bottom")}
+    if "layer" in settings:
+        settings["layer"] = group.fields["layer"]
     return Entry(group.fields["name"][0], group.fields["type"][0], bottoms, settings, group, places)

@@ -78,3 +78,45 @@ class Pool(Layer):
 
     def backward(self, g: Array, x: Argument) -> None:
         x.accumulate(pull(self.row, g, None, [x.value], **self.where)[0])
+
+
+@layer("lrn")
+class LocalResponseNorm(Layer):
+    """Each entry divided by a power of what its neighbours among the channels have (Krizhevsky et al. 2012, 3.3).
+
+    ``y_i = x_i / (k + alpha / window * sum of x_j ** 2) ** beta``, j in the window around i; Caffe's LRN across
+    channels and PaddlePaddle's img_cmrnorm.
+    """
+
+    def setup(self, x: Form, *, window: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Form:
+        _image("lrn", x)
+        positive(window=window)
+        if window % 2 == 0:
+            raise ValueError(f"window must be odd, as many channels on either side, got {window}.")
+        for name, value in {"alpha": alpha, "beta": beta, "k": k}.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise TypeError(f"{name} must be a number, got {value!r}.")
+        if not (k > 0 and alpha >= 0):
+            raise ValueError(f"k must be positive and alpha not negative, got {k!r} and {alpha!r}.")
+        self.window, self.alpha, self.beta, self.k = window, alpha, beta, k
+        return x
+
+    def _summed(self, value: Array) -> Array:
+        """The sum over the window around each channel."""
+        side, channels = self.window // 2, value.shape[1]
+        wide = ops.pad(value, width=((0, 0), (side, side), (0, 0), (0, 0)))
+        parts = [ops.getitem(wide, key=(slice(None), slice(i, i + channels))) for i in range(self.window)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+    def forward(self, x: Argument) -> Array:
+        self.scale = self._summed(x.value * x.value) * (self.alpha / self.window) + self.k
+        self.power = self.scale**-self.beta
+        return x.value * self.power
+
+    def backward(self, g: Array, x: Argument) -> None:
+        if x.wants:
+            shared = self._summed(g * x.value * self.power / self.scale)
+            x.accumulate(g * self.power - x.value * shared * (2 * self.alpha * self.beta / self.window))

@@ -227,7 +227,7 @@ class GradientMachine:
             step = self.steps
         for i, net in enumerate(nets):
             for j, one in enumerate(net.layers):
-                if one.settings_type == "dropout":
+                if one.settings_type in ("dropout", "recurrent_group"):
                     one.rng = np.random.default_rng([self.seed, step, i, j])
 
     def _absorb(self, working: list[Net]) -> None:

@@ -67,6 +67,8 @@ class Net:
             built = built_layer(entry, store)
             try:
                 forms[name] = built.build([forms[bottom] for bottom in entry.bottoms])
+            except ConfigError:  # of a layer inside this one, at its own line
+                raise
             except (ValueError, TypeError) as error:
                 raise ConfigError(f"layer {name!r}: {error}", entry.group.place) from error
             self.layers.append(built)

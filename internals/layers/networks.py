@@ -84,15 +84,33 @@ def img_conv_group(
 
 def simple_lstm(name: str, bottom: str, *, size: int, reverse: bool = False) -> Layers:
     """A projection to the four gates, for all steps at once, and long short-term memory over them."""
-    return [
-        {
-            "name": f"{name}.gates",
-            "type": "mixed",
-            "size": 4 * size,
-            "projection": [{"type": "full_matrix", "bottom": bottom}],
-        },
-        {"name": name, "type": "lstmemory", "bottom": f"{name}.gates", "reverse": reverse},
-    ]
+    return [_gates(name, bottom, 4 * size), _over(name, "lstmemory", reverse)]
+
+
+def _gates(name: str, bottom: str, size: int) -> dict[str, Any]:
+    projection = [{"type": "full_matrix", "bottom": bottom}]
+    return {"name": f"{name}.gates", "type": "mixed", "size": size, "projection": projection}
+
+
+def _over(name: str, kind: str, reverse: bool) -> dict[str, Any]:
+    return {"name": name, "type": kind, "bottom": f"{name}.gates", "reverse": reverse}
+
+
+def simple_gru(name: str, bottom: str, *, size: int, reverse: bool = False) -> Layers:
+    """A projection to the three gates, for all steps at once, and gated recurrent units over them."""
+    return [_gates(name, bottom, 3 * size), _over(name, "grumemory", reverse)]
+
+
+def simple_rnn(name: str, bottom: str, *, size: int, reverse: bool = False) -> Layers:
+    """A projection for all steps at once, and ``h = tanh(x + W h)`` over them."""
+    return [_gates(name, bottom, size), _over(name, "recurrent", reverse)]
+
+
+def bidirectional_lstm(name: str, bottom: str, *, size: int) -> Layers:
+    """Two long short-term memories, one from the beginning and one from the end, side by side at each step."""
+    ways = [(f"{name}.forward", False), (f"{name}.backward", True)]
+    found = [one for way, reverse in ways for one in simple_lstm(way, bottom, size=size, reverse=reverse)]
+    return [*found, {"name": name, "type": "concat", "bottom": [way for way, _ in ways]}]
 
 
 def embedding(name: str, bottom: str, *, size: int) -> Layers:

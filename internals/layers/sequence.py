@@ -28,26 +28,36 @@ def table_of_steps(lengths: np.ndarray, starts: np.ndarray, *, reverse: bool = F
     return np.where(there, starts[:-1] + along, beyond)
 
 
-@layer("lstmemory")
-class LongShortTerm(Layer):
-    """Long short-term memory over each sequence; the bottom holds the projected inputs, 4 * size wide.
-
-    A whole recurrent network is one layer here, since a net of layers has no loops.
-    """
+class Memory(Layer):
+    """A recurrent network over each sequence, as one layer; the bottom holds the projected inputs, gate by gate."""
 
     roles = ("weight", "bias")
     weight: Parameter
     bias: Parameter | None
+    word: str
+    gates: int
 
     def setup(self, x: Form, *, reverse: bool = False) -> Form:
-        numbers("lstmemory", x)
-        if not x.sequence or len(x.shape) != 1 or x.size % 4:
-            raise ValueError(f"an lstmemory layer needs sequences of 4 * size numbers, but its bottom is {x}.")
+        numbers(self.word, x)
+        if not x.sequence or len(x.shape) != 1 or x.size % self.gates:
+            wide = f"{self.gates} * size" if self.gates > 1 else "size"
+            raise ValueError(f"a layer of type {self.word} needs sequences of {wide} numbers, but its bottom is {x}.")
         flag(reverse=reverse)
-        self.reverse, self.size = reverse, x.size // 4
+        self.reverse, self.size = reverse, x.size // self.gates
         self.weight = self.parameter("weight", (x.size, self.size), fan_in=self.size)
         self.bias = self.optional("bias", (x.size,), init="constant")
         return Form((self.size,), sequence=True)
+
+    def steps_of(self, padded: Array, h0: Array) -> Array:
+        """Run the row; its inputs and its results are kept."""
+        raise NotImplementedError
+
+    def steps_back(self, by_hidden: Array) -> Array:
+        """The gradient by the padded inputs; those by parameters that the row has are added."""
+        raise NotImplementedError
+
+    bias_in_row = False
+    """Whether the row adds the bias itself."""
 
     def forward(self, x: Argument) -> Array:
         assert x.starts is not None
@@ -59,26 +69,83 @@ class LongShortTerm(Layer):
         inside = steps < len(places)
         places[steps[inside]] = np.flatnonzero(inside)
         self.steps, self.places = device.from_host(steps), device.from_host(places)
-        value = x.value if self.bias is None else x.value + self.bias.value
+        value = x.value if self.bias is None or self.bias_in_row else x.value + self.bias.value
         padded = ops.take(with_zeros(value), self.steps, axis=0)
-        h0 = device.from_host(np.zeros((batch, self.size), value.dtype))
-        self.inputs = [padded, h0, h0, self.weight.value]
-        self.out = ops.lstm(*self.inputs)
-        rows = ops.reshape(self.out.hidden, shape=(time * batch, self.size))
-        return ops.take(rows, self.places, axis=0)
+        hidden = self.steps_of(padded, device.from_host(np.zeros((batch, self.size), value.dtype)))
+        return ops.take(ops.reshape(hidden, shape=(time * batch, self.size)), self.places, axis=0)
 
     def backward(self, g: Array, x: Argument) -> None:
         time, batch = self.steps.shape
         rows = ops.untake(g, self.places, axis=0, size=time * batch)
-        by_hidden = ops.reshape(rows, shape=(time, batch, self.size))
-        by = (by_hidden, None, None)
-        by_padded, _, _, by_weight = pull(ops.lstm, by, self.out, self.inputs, [True, False, False, True])
-        self.weight.accumulate(by_weight)
+        by_padded = self.steps_back(ops.reshape(rows, shape=(time, batch, self.size)))
         count = x.value.shape[0]
         by_value = ops.untake(by_padded, self.steps, axis=0, size=count + 1)[:count]
-        if self.bias is not None:
+        if self.bias is not None and not self.bias_in_row:
             self.bias.accumulate(ops.sum(by_value, axis=(0,)))
         x.accumulate(by_value)
+
+
+@layer("lstmemory")
+class LongShortTerm(Memory):
+    """Long short-term memory; the gates are i, f, g, o."""
+
+    word, gates = "lstmemory", 4
+
+    def steps_of(self, padded: Array, h0: Array) -> Array:
+        self.inputs = [padded, h0, h0, self.weight.value]
+        self.out = ops.lstm(*self.inputs)
+        return self.out.hidden
+
+    def steps_back(self, by_hidden: Array) -> Array:
+        wanted = [True, False, False, True]
+        by_padded, _, _, by_weight = pull(ops.lstm, (by_hidden, None, None), self.out, self.inputs, wanted)
+        self.weight.accumulate(by_weight)
+        return by_padded
+
+
+@layer("grumemory")
+class Gated(Memory):
+    """Gated recurrent units; the gates are r, u, n, and the bias is that of the product with the state."""
+
+    word, gates, bias_in_row = "grumemory", 3, True
+
+    def steps_of(self, padded: Array, h0: Array) -> Array:
+        bias = ops.zeros_like(self.weight.value[:, 0]) if self.bias is None else self.bias.value
+        self.inputs = [padded, h0, self.weight.value, bias]
+        self.out = ops.gru(*self.inputs)
+        return self.out.hidden
+
+    def steps_back(self, by_hidden: Array) -> Array:
+        wanted = [True, False, True, self.bias is not None]
+        by_padded, _, by_weight, by_bias = pull(ops.gru, (by_hidden, None), self.out, self.inputs, wanted)
+        self.weight.accumulate(by_weight)
+        if self.bias is not None:
+            self.bias.accumulate(by_bias)
+        return by_padded
+
+
+@layer("recurrent")
+class Recurrent(Memory):
+    """``h = f(x + W h)``, where f is tanh or relu (Elman 1990)."""
+
+    word, gates = "recurrent", 1
+
+    def setup(self, x: Form, *, reverse: bool = False, nonlinearity: str = "tanh") -> Form:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"nonlinearity {nonlinearity!r} is not one of tanh, relu.")
+        self.attrs = {"nonlinearity": nonlinearity}
+        return super().setup(x, reverse=reverse)
+
+    def steps_of(self, padded: Array, h0: Array) -> Array:
+        self.inputs = [padded, h0, self.weight.value]
+        self.out = ops.rnn(*self.inputs, **self.attrs)
+        return self.out
+
+    def steps_back(self, by_hidden: Array) -> Array:
+        wanted = [True, False, True]
+        by_padded, _, by_weight = pull(ops.rnn, by_hidden, self.out, self.inputs, wanted, **self.attrs)
+        self.weight.accumulate(by_weight)
+        return by_padded
 
 
 @layer("sequence_pool")

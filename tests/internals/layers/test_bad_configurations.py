@@ -27,7 +27,46 @@ def edited(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
+GROUP = """layer { name: "x" type: "data" shape: 3 sequence: true }
+layer {
+  name: "g" type: "recurrent_group"
+  bottom: "x"
+  output: "h"
+  memory { name: "before" of: "h" size: 2 }
+  layer { name: "both" type: "concat" bottom: ["x", "before"] }
+  layer { name: "h" type: "fc" bottom: "both" size: 2 }
+}
+"""
+
+
+def grouped(old: str, new: str) -> str:
+    assert old in GROUP
+    return GROUP.replace(old, new)
+
+
+BAD_GROUPS = [
+    (
+        "a setting inside",
+        grouped('"both" size: 2', '"both" size: 0'),
+        8,
+        "layer 'g/h': size must be a positive integer",
+    ),
+    ("an unknown type inside", grouped('"concat"', '"conct"'), 7, "'g/both' has the unknown type 'conct' (did you"),
+    ("a bottom inside that is outside", grouped('["x",', '["y",'), 7, "'g/both' reads 'g/y', which is not there"),
+    ("a circle inside", grouped('["x", "before"]', '["x", "h"]'), 7, "in a circle: g/both -> g/h -> g/both"),
+    ("a memory of nothing", grouped('of: "h"', 'of: "k"'), 2, "memory 'before' is of 'k' and has size 2, but that"),
+    ("a memory of another size", grouped("size: 2 }\n  layer", "size: 4 }\n  layer"), 2, "size 4, but that is 2"),
+    ("a memory without a size", grouped(' of: "h" size: 2', ' of: "h"'), 2, "a memory is a group of a name, of and"),
+    ("an output that is not there", grouped('output: "h"', 'output: "o"'), 2, "output 'o' is none of the layers"),
+    ("no output", grouped('output: "h"', ""), 2, "needs the setting 'output'"),
+    ("a group over one example", grouped(" sequence: true", ""), 2, "runs over sequences, but a bottom is 3"),
+    ("a batch norm inside", grouped('"concat" bottom: ["x", "before"]', '"batch_norm" bottom: "x"'), 7, "can't stand"),
+    ("a number for a layer", grouped('layer { name: "h"', 'layer: 3 layer { name: "h"'), 2, "a layer is a group of"),
+    ("a setting of a group in another", grouped('"recurrent_group"', '"grumemory"'), 5, "no setting 'output'"),
+]
+
 BAD = [
+    *[(f"group: {name}", text, line, words) for name, text, line, words in BAD_GROUPS],
     ("unknown type", edited('"fc"', '"fx"'), 6, "'out' has the unknown type 'fx' (did you mean 'fc'?)"),
     ("missing bottom", edited('bottom: "x"', 'bottom: "xs"'), 7, "'out' reads 'xs', which is not there"),
     ("duplicate name", edited('"loss"', '"out"'), 10, "'out' is there twice, first at line 4"),

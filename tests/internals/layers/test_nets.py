@@ -10,12 +10,29 @@ from layer_nets import TWINS
 
 from internals import Tensor, ops
 from internals.device import device
-from internals.layers import Argument, GradientMachine, Net
+from internals.layers import Argument, GradientMachine, Net, batch_of
 from internals.layers.layer import Layer
 
 # every layer against differences: settings that the models above do not have
 
-LAYERS_ALONE = [
+GROUP = {
+    "type": "recurrent_group",
+    "output": "h",
+    "memory": [{"name": "before", "of": "h", "size": 2}, {"name": "longer", "of": "wide", "size": 3}],
+    "layer": [
+        {
+            "name": "h",
+            "type": "mixed",
+            "size": 2,
+            "act": "tanh",
+            "bias": True,
+            "projection": [{"type": "full_matrix", "bottom": one} for one in ("scaled", "before", "longer")],
+        },
+        {"name": "wide", "type": "fc", "bottom": "h", "size": 3, "act": "sigmoid"},
+    ],
+}
+
+LAYERS_ALONE: list[tuple[str, dict[str, Any], Any]] = [
     ("fc of images", {"type": "fc", "size": 3}, (2, 3, 2)),
     ("fc, exp", {"type": "fc", "size": 3, "act": "exp"}, (4,)),
     ("activation", {"type": "activation", "act": "softrelu"}, (4,)),
@@ -27,6 +44,14 @@ LAYERS_ALONE = [
     ("reshape", {"type": "reshape", "shape": [2, 3]}, (6,)),
     ("identity, some columns", {"type": "mixed", "size": 2, "projection": {"type": "identity", "offset": 1}}, (4,)),
     ("context", {"type": "mixed", "size": 6, "projection": {"type": "context", "start": 0, "length": 2}}, "steps"),
+    ("lrn", {"type": "lrn", "window": 3, "alpha": 0.7, "beta": 0.6, "k": 0.9}, (4, 2, 3)),
+    ("lrn, wider than there are channels", {"type": "lrn", "alpha": 2.0}, (2, 2, 2)),
+    ("grumemory", {"type": "grumemory"}, "steps"),
+    ("grumemory, reverse, no bias", {"type": "grumemory", "reverse": True, "bias": False}, "steps"),
+    ("recurrent", {"type": "recurrent"}, "steps"),
+    ("recurrent, relu", {"type": "recurrent", "nonlinearity": "relu", "reverse": True}, "steps of 8"),
+    ("recurrent_group", GROUP, "steps"),
+    ("recurrent_group, reverse, act", GROUP | {"reverse": True, "act": "tanh", "output": "wide"}, "steps"),
     ("lstmemory, reverse", {"type": "lstmemory", "reverse": True}, "steps of 8"),
     ("lstmemory, no bias", {"type": "lstmemory", "bias": False}, "steps of 8"),
     *[(f"sequence pool, {pool}", {"type": "sequence_pool", "pool": pool}, "steps") for pool in ("sum", "average")],
@@ -197,3 +222,115 @@ def test_a_layer_of_ones_own() -> None:
             layer("cube")(Cube)
     finally:
         del LAYERS["cube"]
+
+
+# what others have under these names
+
+
+def sequences(rng: np.random.Generator, width: int) -> Argument:
+    return batch_of([rng.standard_normal((length, width)).astype("f") for length in (3, 1, 4)], ids=False)
+
+
+def over(kind: str, width: int) -> Net:
+    return Net(
+        f'''layer {{ name: "x" type: "data" shape: {width} sequence: true }}
+        layer {{ name: "h" type: "{kind}" bottom: "x" }}''',
+        rng=np.random.default_rng(5),
+    )
+
+
+@pytest.mark.parametrize(("kind", "gates", "theirs"), [("grumemory", 3, "GRU"), ("recurrent", 1, "RNN")])
+def test_recurrent_layers_as_torch(kind: str, gates: int, theirs: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng, size = np.random.default_rng(1), 4
+    net, x = over(kind, gates * size), sequences(rng, gates * size)
+    for one in net.parameters.values():
+        one.value = rng.standard_normal(one.value.shape).astype("f")
+    found = net.forward({"x": x})["h"].value
+    model = getattr(torch.nn, theirs)(gates * size, size)
+    with torch.no_grad():
+        model.weight_ih_l0.copy_(torch.eye(gates * size))
+        model.bias_ih_l0.zero_()
+        model.weight_hh_l0.copy_(torch.tensor(net.parameters["h.weight"].value))
+        model.bias_hh_l0.copy_(torch.tensor(net.parameters["h.bias"].value))
+        for begin, end in zip(x.starts, x.starts[1:], strict=False):
+            want = model(torch.tensor(x.value[begin:end])[:, None])[0][:, 0]
+            np.testing.assert_allclose(found[begin:end], want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("window", [1, 3, 5])
+def test_lrn_as_torch(window: int) -> None:
+    torch = pytest.importorskip("torch")
+    net = Net(
+        f"""layer {{ name: "x" type: "data" shape: [4, 3, 2] }}
+        layer {{ name: "h" type: "lrn" bottom: "x" window: {window} alpha: 0.8 beta: 0.7 k: 1.5 }}"""
+    )
+    x = np.random.default_rng(window).standard_normal((2, 4, 3, 2)).astype("f") * 2
+    want = torch.nn.LocalResponseNorm(window, 0.8, 0.7, 1.5)(torch.tensor(x))
+    np.testing.assert_allclose(net.forward({"x": x})["h"].value, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_group_of_layers_is_the_recurrent_layer(reverse: bool) -> None:
+    """The loop written with layers, and the one that is one layer: values, and gradients by x and by the weights."""
+    flag = str(reverse).lower()
+    texts = [
+        f"""layer {{ name: "h" type: "recurrent" bottom: "gates" reverse: {flag} bias: false }}""",
+        f"""layer {{ name: "h" type: "recurrent_group" bottom: "gates" output: "state" reverse: {flag}
+            memory {{ name: "before" of: "state" size: 3 }}
+            layer {{ name: "moved" type: "fc" bottom: "before" size: 3 bias: false }}
+            layer {{ name: "state" type: "sum" bottom: ["gates", "moved"] act: "tanh" }} }}""",
+    ]
+    rng = np.random.default_rng(2)
+    x, weight = sequences(rng, 2), rng.standard_normal((3, 3)).astype("f")
+    target = Argument(rng.standard_normal((8, 3)).astype("f"), starts=x.starts)
+    x.wants = True
+    found = []
+    for text, name in zip(texts, ("h.weight", "h/moved.weight"), strict=True):
+        net = Net(
+            f"""layer {{ name: "x" type: "data" shape: 2 sequence: true }}
+            layer {{ name: "y" type: "data" shape: 3 sequence: true }}
+            layer {{ name: "gates" type: "fc" bottom: "x" size: 3 }} {text}
+            layer {{ name: "loss" type: "square_error" bottom: ["h", "y"] }}""",
+            rng=np.random.default_rng(7),
+        )
+        net.parameters["gates.weight"].value = rng.standard_normal((2, 3)) if not found else found[0][-1]
+        net.parameters[name].value = weight if name == "h.weight" else weight.T
+        with GradientMachine(net, threads=2) as machine:
+            parts = machine.forward_backward({"x": x, "y": target}), net.parameters["gates.weight"].gradient.copy()
+        net.forward({"x": x, "y": target})
+        net.backward()
+        by = net.parameters[name].gradient
+        gates = net.parameters["gates.weight"]
+        by_inputs = [net.arguments["x"].gradient, by if name == "h.weight" else by.T, gates.gradient]
+        found.append([net.arguments["h"].value, *by_inputs, *parts, gates.value])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0][3], found[0][5], rtol=1e-4, atol=1e-6)
+
+
+def test_layers_in_a_group_share_a_parameter_by_its_name_and_drop_anew_at_each_step() -> None:
+    net = Net(
+        """layer { name: "x" type: "data" shape: 40 sequence: true }
+        layer { name: "h" type: "recurrent_group" bottom: "x" output: "drop"
+          layer { name: "same" type: "mixed" size: 40 projection { type: "dotmul" bottom: "x" weight { name: "w" } } }
+          layer { name: "drop" type: "dropout" bottom: "same" } }
+        layer { name: "again" type: "mixed" size: 40 projection { type: "dotmul" bottom: "h" weight { name: "w" } } }"""
+    )
+    assert list(net.parameters) == ["w"]
+    machine = GradientMachine(net)
+    batch = {"x": batch_of([np.ones((3, 40), "f"), np.ones((2, 40), "f")], ids=False)}
+    rows = {row.tobytes() for _ in range(2) for row in machine.forward(batch)["h"].value != 0}
+    assert len(rows) == 10
+    assert (machine.forward(batch, test=True)["h"].value == 1).all()
+
+
+def test_ids_are_looked_up_inside_a_group() -> None:
+    net = Net(
+        """layer { name: "words" type: "data" ids: 7 sequence: true }
+        layer { name: "h" type: "recurrent_group" bottom: "words" output: "row"
+          layer { name: "row" type: "mixed" size: 2 projection { type: "table" bottom: "words" } } }"""
+    )
+    words = batch_of([[1, 2, 6], [3]], ids=True)
+    found = net.forward({"words": words})["h"].value
+    np.testing.assert_array_equal(found, net.parameters["h/row.0.weight"].value[[1, 2, 6, 3]])
