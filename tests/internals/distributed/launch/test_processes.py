@@ -325,3 +325,67 @@ def test_torch_finds_its_ranks(launch: Launch) -> None:
     code, out, err = ended(process)
     assert code == 0, err
     assert sorted(out.splitlines()) == ["[rank 0] sum 3.0", "[rank 1] sum 3.0"]
+
+
+JOIN = """
+    import numpy as np
+    from internals.distributed.collectives import all_reduce
+    from internals.distributed.group import join
+    with join() as group:
+        value = np.array([group.rank + 1.0])
+        all_reduce(value, group=group)
+        print("sum", value[0], "of", group.size, flush=True)
+"""
+
+
+def test_join_reads_what_the_launcher_says(launch: Launch) -> None:
+    code, out, err = ended(launch(JOIN, "-n", "3"))
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [f"[rank {rank}] sum 6.0 of 3" for rank in range(3)]
+
+
+def test_a_rank_that_dies_is_named_although_the_others_fail_of_it(launch: Launch) -> None:
+    process = launch(
+        textwrap.dedent(JOIN) + "    if group.rank == 1:\n        import os; os.kill(os.getpid(), 9)\n    all_reduce(value, group=group)\n",
+        "-n", "3",
+    )  # fmt: skip
+    code, _, err = ended(process)
+    assert code == 128 + signal.SIGKILL
+    assert "launch: rank 1 (pid " in err
+    assert "was ended by SIGKILL" in err
+
+
+def test_two_machines_are_one_job(launch: Launch) -> None:
+    """Two launchers, as on two machines; here both are this one."""
+    from internals.distributed.launch.job import SECRET, free_ports
+
+    (port,) = free_ports(1)
+    where = ["-n", "2", "--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(port)]
+    both = [launch(JOIN, *where, "--node-rank", str(node), **{SECRET: "between us"}) for node in range(2)]
+    for node, process in enumerate(both):
+        code, out, err = ended(process)
+        assert code == 0, err
+        assert sorted(out.splitlines()) == [f"[rank {2 * node + local}] sum 10.0 of 4" for local in range(2)]
+
+
+def test_ranks_as_a_cluster_would_start_them(tmp_path: Path) -> None:
+    """The environment of each pod of the manifests, given to processes of this machine; names become 127.0.0.1."""
+    from internals.distributed.launch.job import Job, free_ports
+    from internals.distributed.launch.kubernetes import Cluster, environment_of, manifests
+
+    (port,) = free_ports(1)
+    made = manifests(Cluster("digits", "image:1"), Job(("x",), 3, master_port=port), ["python", "train.py"])
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(JOIN))
+    pods = []
+    for number in range(3):
+        told = environment_of(made, "Job", number)
+        assert told.pop("MASTER_ADDR") == "digits-0.digits"
+        environment = {**os.environ, **told, "MASTER_ADDR": "127.0.0.1", "HOME": str(tmp_path)}
+        pods.append(subprocess.Popen([sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, text=True))
+    try:
+        for pod in pods:
+            assert pod.communicate(timeout=LIMIT)[0] == "sum 6.0 of 3\n"
+    finally:
+        for pod in pods:
+            pod.kill()
