@@ -345,10 +345,8 @@ def test_join_reads_what_the_launcher_says(launch: Launch) -> None:
 
 
 def test_a_rank_that_dies_is_named_although_the_others_fail_of_it(launch: Launch) -> None:
-    process = launch(
-        textwrap.dedent(JOIN) + "    if group.rank == 1:\n        import os; os.kill(os.getpid(), 9)\n    all_reduce(value, group=group)\n",
-        "-n", "3",
-    )  # fmt: skip
+    dies = "    import os, signal; group.rank == 1 and os.kill(os.getpid(), signal.SIGKILL)\n"
+    process = launch(textwrap.dedent(JOIN) + dies + "    all_reduce(value, group=group)\n", "-n", "3")
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
     assert "launch: rank 1 (pid " in err
