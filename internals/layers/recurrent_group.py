@@ -57,11 +57,11 @@ class RecurrentGroup(Layer):
         written = [self._fed(name, form.shape, form.ids) for name, form in zip(self.bottoms, forms, strict=True)]
         written += [self._fed(one.name, (one.size,), 0) for one in self.memories]
         for group in layer:
-            entry = entry_of(self._renamed(group), getattr(group, "place", Place()))
+            if not isinstance(group, Group):
+                raise TypeError(f"a layer is a group of fields in braces, got {group!r}.")
+            entry = entry_of(self._renamed(group), group.place)
             if entry.type in _NOT_INSIDE:
-                raise ConfigError(
-                    f"a layer of type {entry.type!r} can't stand in a recurrent_group.", entry.group.place
-                )
+                raise ConfigError(f"a layer of type {entry.type!r} can't stand in a recurrent_group.", group.place)
             written.append(entry)
         by_name = {entry.name: entry for entry in written}
         found: dict[str, Form] = {}
@@ -100,15 +100,14 @@ class RecurrentGroup(Layer):
         given = {"name": self._inside(name), "type": "data"} | ({"ids": ids} if ids else {"shape": list(shape)})
         return entry_of(group_of(given, Place()), Place())
 
-    def _renamed(self, group: Any) -> Any:
+    def _renamed(self, group: Group) -> Group:
         """A layer's fields with the names that it has in this group."""
-        if not isinstance(group, Group):
-            return group
         made = Group(group.place)
         for key, values in group.fields.items():
             for value, place in zip(values, group.places[key], strict=True):
                 named = self._inside(value) if key in ("name", "bottom") else value
-                made.add(key, self._renamed(value) if key == "projection" else named, place)
+                inner = key == "projection" and isinstance(value, Group)
+                made.add(key, self._renamed(value) if inner else named, place)
         return made
 
     def forward(self, *bottoms: Argument) -> Array:
