@@ -13,7 +13,8 @@ from internals.device import device_of, move
 from internals.tensor import Tensor
 
 SEGMENT = 8 << 20
-"""Bytes of one message, at most: the next can be on its way while this one is added, and it stays in the cache."""
+"""Bytes of one message, at most. The next is on its way while one is added; but each wakes a process, which takes long
+where ranks are more than cores."""
 
 UFUNCS: dict[str, np.ufunc] = {
     "sum": np.add,
