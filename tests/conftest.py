@@ -14,7 +14,7 @@ import pytest
 SESSION = "AUTOGRADER_TEST_SESSION"
 """Inherited by every process the tests start, so that those left running can be told from everyone else's."""
 
-LONG_LIVED = ("autograder.oracles", "autograder.daemon")
+LONG_LIVED = ("autograder.oracles", "autograder.daemon", "multiprocessing.resource_tracker")
 """Processes that are meant to outlive the one that started them; the session ends them, others are a leak."""
 
 
