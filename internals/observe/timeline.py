@@ -22,17 +22,25 @@ COLOURS = {
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
-def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str, most: int = 2000) -> Picture:
-    """Draw what happened on a simulated accelerator, one lane each for host, queue and copies.
+def draw_timeline(
+    timelines: Mapping[str, Sequence[Event]],
+    *,
+    title: str,
+    most: int = 2000,
+    lanes: Mapping[str, str] | None = None,
+) -> Picture:
+    """Draw what happened, and when; of a simulated accelerator one lane each for host, queue and copies.
 
     Time that the host waits is dashed. Several timelines have one scale, so that they can be compared.
 
     Parameters
     ----------
-    timelines : mapping of name to what ``Sim.timeline()`` gave
+    timelines : mapping of name to what ``Sim.timeline()``, or that of another recorder of events, gave
     title : str
     most : int
         Refuse to draw more events.
+    lanes : mapping of str to str, optional
+        What the picture calls a lane, where not by its own name.
 
     Raises
     ------
@@ -48,6 +56,7 @@ def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str, most:
             f"draw_timeline: {count} events; a picture of more than {most} shows little. Draw a part, events[:100], or "
             f"pass most={count} to draw them all the same."
         )
+    lane_names = {lane: lane for lane in LANES} | dict(lanes or {})
     end = max(event.end for events in timelines.values() for event in events)
     unit, called = next(((size, name) for size, name in UNITS if end >= size), UNITS[-1])
     scale = (WIDTH - LEFT - RIGHT) / (end or unit)
@@ -57,14 +66,15 @@ def draw_timeline(timelines: Mapping[str, Sequence[Event]], *, title: str, most:
         body.append(text(1, down, name, anchor="start", weight="bold"))
         body.append(text(WIDTH - RIGHT, down, f"{done / unit:.4g} {called}", anchor="end", fill=picture.MUTED))
         down += 10
-        lanes = [lane for lane in LANES if any(event.lane == lane for event in events)]
-        for lane in lanes:
-            body.append(text(LEFT - 8, down + LANE / 2 + 4, lane, anchor="end", fill=picture.MUTED))
+        for lane in (lane for lane in LANES if any(event.lane == lane for event in events)):
+            body.append(text(LEFT - 8, down + LANE / 2 + 4, lane_names[lane], anchor="end", fill=picture.MUTED))
             body += [_span(event, down, scale) for event in events if event.lane == lane]
             down += LANE + GAP
         down += 20
     body.append(_axis(down - 18, end, unit, called, scale))
-    return Picture("".join(body), WIDTH, down + 26, title=title, description=_in_words(timelines, unit, called))
+    return Picture(
+        "".join(body), WIDTH, down + 26, title=title, description=_in_words(timelines, unit, called, lane_names)
+    )
 
 
 def is_wait(event: Event) -> bool:
@@ -109,13 +119,13 @@ def _round_step(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value * 0.9999)
 
 
-def _in_words(timelines: Mapping[str, Sequence[Event]], unit: float, called: str) -> str:
+def _in_words(timelines: Mapping[str, Sequence[Event]], unit: float, called: str, lane_names: Mapping[str, str]) -> str:
     sentences = []
     for name, events in timelines.items():
         busy = {
             lane: sum(e.end - e.start for e in events if e.lane == lane and not is_wait(e)) / unit for lane in LANES
         }
-        told = ", ".join(f"{lane} {seconds:.4g} {called}" for lane, seconds in busy.items())
+        told = ", ".join(f"{lane_names[lane]} {seconds:.4g} {called}" for lane, seconds in busy.items())
         done = max(event.end for event in events) / unit
         sentences.append(f"{name}: {len(events)} events in {done:.4g} {called}; busy: {told}.")
     return " ".join(sentences)

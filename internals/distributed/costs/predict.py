@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from internals.distributed.costs.model import Costs
 
-SEGMENT = 1 << 20
+SEGMENT = 8 << 20
 """Bytes of the longest message: a longer array goes in several."""
 
 

@@ -74,3 +74,12 @@ def test_a_crowd_is_refused() -> None:
     events = [Event("add", "queue", i * 1e-6, (i + 1) * 1e-6) for i in range(30)]
     with pytest.raises(ValueError, match="30 events; a picture of more than 20"):
         draw_timeline({"a": events[:15], "b": events[15:]}, title="t", most=20)
+
+
+def test_lanes_may_have_other_names() -> None:
+    events = [Event("forward", "host", 0.0, 2.0), Event("bucket 0", "copy", 1.0, 3.0)]
+    drawn = draw_timeline({"t": events}, title="t", lanes={"host": "rank 0", "copy": "network"})
+    assert ">rank 0</text>" in drawn.svg
+    assert ">network</text>" in drawn.svg
+    assert ">copy</text>" not in drawn.svg
+    assert drawn.description.endswith("rank 0 2 s, queue 0 s, network 2 s.")
