@@ -73,6 +73,9 @@ class Builder:
         self.names: set[str] = set()
         self.scope = ""
         self.name_of: Callable[[Node], str] = lambda node: node.name
+        self.value_of: Callable[[Any], np.ndarray | None] = lambda node: None
+        self.weights: list[str] = []
+        self.last_cells: set[str] = set()
         self._kept: dict[tuple[Any, ...], str] = {}
 
     # Names
@@ -125,6 +128,14 @@ class Builder:
         """Sizes, axes, indices: a vector of int64."""
         return self.constant(np.asarray(values, np.int64).reshape(-1))
 
+    def weight(self, what: str, array: np.ndarray) -> Name:
+        """A weight in the layout that an operator wants, made when the file is written."""
+        name, there = f"{self.scope}/{what}", self.initialisers.get(f"{self.scope}/{what}")
+        if there is None or not np.array_equal(there, array):  # else it was written before, and read back
+            name = self.initialiser(self.name(name), array)
+        self.weights.append(name)
+        return name
+
     # What several rules are made of
 
     def cast(self, value: Value | Name, dtype: Any) -> Name:
@@ -143,10 +154,19 @@ class Builder:
         return self.op("Reshape", x, self.integers(shape), allowzero=1 if 0 in shape else None)
 
     def unsqueeze(self, x: Value | Name, axes: Sequence[int]) -> Name:
-        return self.op("Unsqueeze", x, self.integers(axes))
+        return self._undone("Squeeze", x, axes) or self.op("Unsqueeze", x, self.integers(axes))
 
     def squeeze(self, x: Value | Name, axes: Sequence[int]) -> Name:
-        return self.op("Squeeze", x, self.integers(axes))
+        return self._undone("Unsqueeze", x, axes) or self.op("Squeeze", x, self.integers(axes))
+
+    def _undone(self, kind: str, x: Value | Name, axes: Sequence[int]) -> Name:
+        """What `x` was made from, if it was made by the operator that is undone now."""
+        name = x.name if isinstance(x, Value) else x
+        made = next((one for one in reversed(self.nodes) if name in one.output), None)
+        if made is None or made.op_type != kind or made.input[1] != self.integers(axes):
+            return ""
+        source: Name = made.input[0]
+        return source
 
     def slice(self, x: Value | Name, axis: int, start: int, stop: int, step: int = 1) -> Name:
         parts = [self.integers([one]) for one in (start, stop, axis, step)]

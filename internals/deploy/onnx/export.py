@@ -16,6 +16,7 @@ from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.deploy.saved.sources import Content, Ends, content_of
 from internals.graph import Node, needed
 from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE
+from internals.graph.plan import Plan
 from internals.nn.weights import replace_file
 from internals.ops.table import is_array
 from internals.tensor.results import RESULT
@@ -89,7 +90,7 @@ class _Export:
         self.bundles: dict[Node, Sequence[str]] = {}
         self.names: dict[Node, str] = {}
         self.outputs: dict[str, str] = {}
-        self.b.name_of = self._name
+        self.b.name_of, self.b.value_of = self._name, self._array
 
     def model(self) -> Any:
         helper = self.b.onnx.helper
@@ -107,8 +108,9 @@ class _Export:
             if node not in given:
                 self._write(node)
         outputs = [self._output(key, node, spec) for key, (node, spec) in self.ends["outputs"].items()]
+        used = self._used(outputs)
         tensors = [self._tensor(name, array) for name, array in self.b.initialisers.items()]
-        graph = helper.make_graph(self._used(outputs), self.signature, inputs, outputs, tensors)
+        graph = helper.make_graph(used, self.signature, inputs, outputs, tensors)
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", self.b.opset)],
@@ -116,6 +118,7 @@ class _Export:
             producer_name="internals",
         )
         trained = [n for n, one in self.content.trainable.items() if one and n in self.b.initialisers]
+        trained += [name for name in self.b.weights if name in self.b.initialisers and name not in trained]
         helper.set_model_props(model, {TRAINED: json.dumps(trained)})
         return model
 
@@ -162,6 +165,14 @@ class _Export:
         return self.b.onnx.numpy_helper.from_array(np.array(array, order="C", copy=None), name)
 
     # Nodes
+
+    def _array(self, node: Any) -> np.ndarray | None:
+        """The value of a node that depends on no input; None for one that does."""
+        if not isinstance(node, Node):
+            return np.asarray(node)
+        if any(one.op is PLACEHOLDER for one in needed([node])):
+            return None
+        return np.asarray(Plan([], [node]).run([], self.content.values)[0])
 
     def _name(self, node: Node) -> str:
         return self.names.get(node, node.name)

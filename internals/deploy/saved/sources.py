@@ -112,7 +112,7 @@ def _from_functions(
         return held[id(value)][1]
 
     found: dict[str, Ends] = {}
-    graph.reserve([*names.values(), *signatures])
+    graph.reserve(names.values())
     for name, signature in signatures.items():
         _check_specs(name, signature.inputs)
         function: Callable[..., Any] = signature.function or source

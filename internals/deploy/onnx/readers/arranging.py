@@ -48,7 +48,7 @@ def _constant_of_shape(call: Call, shape: Any) -> Any:
 
 @reads("Range")
 def _range(call: Call, *ends: Any) -> Any:
-    start, stop, step = (call.known(one, "range").reshape(())[()] for one in ends)
+    start, stop, step = (call.known(one, "range").reshape(()).item() for one in ends)
     _bounded(call, [max(0, math.ceil((float(stop) - float(start)) / float(step)))])
     return known(np.arange(start, stop, step, dtype=ends[0].dtype))
 
@@ -65,8 +65,10 @@ def _reshape(call: Call, x: Any, shape: Any = None) -> Any:
     sizes = call.get("shape") if call.opset < 5 else call.integers(shape, "shape")
     if not call.get("allowzero", 0):
         sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
-    if -1 in sizes and 0 in x.shape:
-        sizes = [0 if size == -1 else size for size in sizes]
+    if -1 in sizes:  # found out here, so that another size may be the one that is open
+        rest = math.prod(size for size in sizes if size != -1)
+        left = math.prod(x.shape) // rest if rest else 0
+        sizes = [left if size == -1 else size for size in sizes]
     return ops.reshape(x, shape=tuple(int(size) for size in sizes))
 
 

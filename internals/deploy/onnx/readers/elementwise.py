@@ -114,7 +114,9 @@ def _clip(call: Call, x: Any, low: Any = None, high: Any = None) -> Any:
     if call.opset < 11:
         low, high = ((None if v is None else _number(v, x)) for v in (call.get("min"), call.get("max")))
     if all(one is None or isinstance(one, np.ndarray) for one in (low, high)):
-        bounds = {name: None if v is None else np.asarray(v).item() for name, v in (("low", low), ("high", high))}
+        bounds: dict[str, Any] = {
+            name: None if v is None else np.asarray(v).item() for name, v in (("low", low), ("high", high))
+        }
         if low is None and high is None:
             return x
         both = bounds["low"] is not None and bounds["high"] is not None

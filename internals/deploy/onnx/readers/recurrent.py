@@ -47,11 +47,15 @@ def _recurrent(
         hidden.append(ops.getitem(y, key=-1))
         cells.append(last)
         outputs.append(ops.flip(y, axis=0) if backwards else y)
-    found = [ops.stack(outputs, axis=1), ops.stack(hidden, axis=0)]
-    found += [ops.stack(cells, axis=0)] if call.kind == "LSTM" else []
+    found = [_together(outputs, 1), _together(hidden, 0)]
+    found += [_together(cells, 0)] if call.kind == "LSTM" else []
     if call.get("layout", 0):
         found = [ops.transpose(found[0], axes=(2, 0, 1, 3)), *[ops.swapaxes(one, 0, 1) for one in found[1:]]]
     return found[: call.outputs]
+
+
+def _together(parts: list[Any], axis: int) -> Any:
+    return ops.stack(parts, axis=axis) if len(parts) > 1 else ops.expand_dims(parts[0], axis=axis)
 
 
 def _ours(kind: str, value: Any, units: int) -> Any:

@@ -81,6 +81,8 @@ def _stack(b: Builder, node: Node, *inputs: Value) -> Name:
 @rule("getitem")
 def _getitem(b: Builder, node: Node, x: Value) -> Name:
     key = node.attrs["key"]
+    if x.name in b.last_cells:
+        return b.squeeze(x, [0])
     if is_basic(key):
         return _basic(b, x, key if isinstance(key, tuple) else (key,))
     parts = key if isinstance(key, tuple) else (key,)
@@ -120,7 +122,8 @@ def _basic(b: Builder, x: Value, key: tuple[Any, ...]) -> Name:
     if slices:
         found = b.op("Slice", found, *[b.integers([one[i] for one in slices]) for i in (1, 2, 0, 3)])
     for axis, index in reversed(gone):
-        found = b.op("Gather", found, b.constant(index, np.int64), axis=axis)
+        alone = x.shape[axis] == 1
+        found = b.squeeze(found, [axis]) if alone else b.op("Gather", found, b.constant(index, np.int64), axis=axis)
     return b.unsqueeze(found, new) if new else found if found != x.name else b.op("Identity", x)
 
 

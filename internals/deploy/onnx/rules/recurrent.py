@@ -6,6 +6,8 @@ handed over, and elsewhere the weight is an identity. Gates come in another orde
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from internals.deploy.errors import FormatError
@@ -18,40 +20,57 @@ ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
 """Where ONNX's gates are found among ours: i, o, f, c in i, f, g, o; z, r, h in r, u, n."""
 
 
-def _reordered(b: Builder, op: str, x: Name, units: int) -> Name:
-    order = ORDER[op]
-    if len(order) == 1:
-        return x
-    rows = np.concatenate([np.arange(units) + gate * units for gate in order])
-    return b.op("Gather", x, b.constant(rows), axis=0)
+def _order(op: str, units: int) -> np.ndarray:
+    return np.concatenate([np.arange(units) + gate * units for gate in ORDER[op]])
 
 
-def _operands(b: Builder, node: Node, x: Value, weight: Value, own_bias: Value | None) -> tuple[Name, Name, Name, Name]:
+def _reordered(b: Builder, op: str, node: Node, units: int, what: str, *, turned: bool = False) -> Name:
+    """A weight with its gates in ONNX's order, as one direction of several; `turned`, from (in, out) first.
+
+    Made when the file is written, unless it depends on an input.
+    """
+    array = b.value_of(node)
+    if array is not None:
+        return b.weight(what, (array.T if turned else array)[_order(op, units)][None])
+    name = b.op("Transpose", b.name_of(node), perm=[1, 0]) if turned else b.name_of(node)
+    return b.unsqueeze(b.op("Gather", name, b.constant(_order(op, units)), axis=0), [0])
+
+
+def _biases(b: Builder, op: str, given: list[Any], units: int, dtype: np.dtype) -> Name:
+    """The input's bias and the state's, one behind the other; None for zeros."""
+    rows = units * len(ORDER[op])
+    arrays = [np.zeros(rows, dtype) if one is None else b.value_of(one) for one in given]
+    if all(one is not None for one in arrays):
+        whole = [np.broadcast_to(one, rows)[_order(op, units)] for one in arrays if one is not None]
+        return b.weight("B", np.concatenate(whole)[None].astype(dtype))
+    parts = []
+    for one, array in zip(given, arrays, strict=True):
+        name = b.constant(array) if array is not None else b.name_of(one)
+        vector = b.op("Expand", name, b.integers([rows]))
+        parts.append(b.op("Gather", vector, b.constant(_order(op, units)), axis=0))
+    return b.unsqueeze(b.op("Concat", *parts, axis=0), [0])
+
+
+def _operands(b: Builder, node: Node, x: Value, own_bias: Any = None) -> tuple[Name, Name, Name, Name]:
     """X, W, R and B of the operator."""
-    op, units = node.op.name, int(node.inputs[-1 if own_bias is None else -2].shape[1])
+    op = node.op.name
+    weight = node.inputs[-1 if own_bias is None else -2]
+    units = int(weight.shape[1])
     rows = units * len(ORDER[op])
     made = node.inputs[0]
-    bias = b.constant(np.zeros(rows, x.dtype))
+    bias = None
     if made.op.name == "linear" and all(isinstance(one, Node) for one in made.inputs[:2]):
-        source = b.name_of(made.inputs[0])
-        projection = b.op("Transpose", b.name_of(made.inputs[1]), perm=[1, 0])
-        given = made.inputs[2]
-        if isinstance(given, Node):
-            vector = b.name_of(given) if given.ndim else b.op("Expand", b.name_of(given), b.integers([rows]))
-            bias = _reordered(b, op, vector, units)
+        source, w = b.name_of(made.inputs[0]), _reordered(b, op, made.inputs[1], units, "W", turned=True)
+        bias = made.inputs[2]
     else:
-        source, projection = x.name, b.constant(np.eye(rows, dtype=x.dtype))
-    w = b.unsqueeze(_reordered(b, op, projection, units), [0])
-    r = b.unsqueeze(_reordered(b, op, weight.name, units), [0])
-    recurrent = b.constant(np.zeros(rows, x.dtype))
-    if own_bias is not None:
-        recurrent = _reordered(b, op, own_bias.name, units)
-    return source, w, r, b.unsqueeze(b.op("Concat", bias, recurrent, axis=0), [0])
+        source, w = x.name, b.constant(np.eye(rows, dtype=x.dtype)[_order(op, units)][None])
+    r = _reordered(b, op, weight, units, "R")
+    return source, w, r, _biases(b, op, [bias, own_bias], units, x.dtype)
 
 
 @rule("rnn")
 def _rnn(b: Builder, node: Node, x: Value, h0: Value, weight: Value) -> Name:
-    source, w, r, bias = _operands(b, node, x, weight, None)
+    source, w, r, bias = _operands(b, node, x)
     activation = {"tanh": "Tanh", "relu": "Relu"}[node.attrs["nonlinearity"]]
     hidden = b.op(
         "RNN", source, w, r, bias, "", b.unsqueeze(h0, [0]), hidden_size=weight.shape[1], activations=[activation]
@@ -63,7 +82,7 @@ def _rnn(b: Builder, node: Node, x: Value, h0: Value, weight: Value) -> Name:
 def _gru(b: Builder, node: Node, x: Value, h0: Value, weight: Value, bias: Value) -> list[Name]:
     if _uses(node, 1):
         return _unrolled_gru(b, node, x, h0, weight, bias)
-    source, w, r, both = _operands(b, node, x, weight, bias)
+    source, w, r, both = _operands(b, node, x, node.inputs[3])
     hidden = b.op(
         "GRU", source, w, r, both, "", b.unsqueeze(h0, [0]), hidden_size=weight.shape[1], linear_before_reset=1
     )
@@ -74,10 +93,10 @@ def _gru(b: Builder, node: Node, x: Value, h0: Value, weight: Value, bias: Value
 def _lstm(b: Builder, node: Node, x: Value, h0: Value, c0: Value, weight: Value) -> list[Name]:
     if _uses(node, 2) or not all(_is_last(user) for user in _users(node, 1)):
         return _unrolled_lstm(b, node, x, h0, c0, weight)
-    source, w, r, bias = _operands(b, node, x, weight, None)
+    source, w, r, bias = _operands(b, node, x)
     states = [b.unsqueeze(state, [0]) for state in (h0, c0)]
     hidden, _, last = b.ops("LSTM", 3, source, w, r, bias, "", *states, hidden_size=weight.shape[1])
-    # Of the cell only the last step is there; whoever reads it takes that step of what has only one.
+    b.last_cells.add(last)  # of the cell only the last step is there, and is all that is read
     return [b.squeeze(hidden, [1]), last, ""]
 
 

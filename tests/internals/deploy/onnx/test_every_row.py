@@ -1,0 +1,90 @@
+"""Every row of the op table as ONNX: checked by onnx, run in onnxruntime, beside our own graph."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from in_onnxruntime import run_onnx
+from op_cases import CASES, Case
+
+from internals.deploy import FormatError, Signature
+from internals.deploy.onnx import to_onnx
+from internals.deploy.onnx.rules import RULES, WITHOUT
+from internals.graph import Graph, Session
+from internals.ops import TABLE
+
+OPSETS = (17, 20, 22)
+WRITTEN = [case for case in CASES if case.op not in WITHOUT]
+NOT_DEFINED = {("remainder", "int64", ((2, 3), (2, 3)))}
+"""Of whole numbers the sample divides by 0."""
+
+
+def inputs_of(case: Case, shapes: Any, dtype: str) -> list[np.ndarray]:
+    rng = np.random.default_rng(zlib.crc32(repr((case.op, shapes)).encode()))
+    sources = case.values if isinstance(case.values, tuple) else (case.values,) * len(shapes)
+    arrays = [np.asarray(source(rng, shape)) for source, shape in zip(sources, shapes, strict=True)]
+    return [array.astype(dtype) if array.dtype.kind == "f" else array for array in arrays]
+
+
+def in_graph(op: str, arrays: list[np.ndarray], attrs: dict[str, Any]) -> tuple[Graph, list[Any], list[Any]]:
+    graph, row = Graph(), TABLE[op]
+    with graph:
+        given = [graph.placeholder(one.shape, one.dtype, name=f"x{i}") for i, one in enumerate(arrays)]
+        found = row(list(given), **attrs) if row.variadic else row(*given, **attrs)
+    return graph, given, list(found) if isinstance(found, tuple) else [found]
+
+
+def test_every_row_is_written_or_has_a_reason() -> None:
+    rows = {name for name in TABLE if name != "stop_gradient"}
+    assert rows <= RULES.keys() | WITHOUT.keys()
+    assert not RULES.keys() & WITHOUT.keys()
+    assert {case.op for case in WRITTEN} >= rows - WITHOUT.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("case", WRITTEN, ids=lambda case: case.op)
+def test_a_row_in_onnxruntime(case: Case, dtype: str) -> None:
+    onnx = importlib.import_module("onnx")
+    if dtype == "int64" and "int64" not in case.also:
+        pytest.skip("floating numbers only")
+    for number, (shapes, attrs) in enumerate(case.samples):
+        if (case.op, dtype, shapes) in NOT_DEFINED:
+            continue
+        arrays = inputs_of(case, shapes, dtype)
+        graph, given, found = in_graph(case.op, arrays, attrs)
+        with Session(graph, passes=()) as session:
+            wanted = session.run(found, dict(zip(given, arrays, strict=True)))
+        ends = [{f"x{i}": one for i, one in enumerate(given)}, {f"y{i}": one for i, one in enumerate(found)}]
+        for opset in OPSETS if number == len(case.samples) - 1 else OPSETS[number % 3 :][:1]:
+            model = to_onnx(graph, {"f": Signature(*ends)}, opset=opset)
+            onnx.checker.check_model(model, full_check=True)
+            for want, came in zip(wanted, run_onnx(model, dict(zip(ends[0], arrays, strict=True))), strict=True):
+                assert (came.shape, came.dtype) == (want.shape, want.dtype), (shapes, attrs, opset)
+                np.testing.assert_allclose(came, want, rtol=1e-5, atol=1e-5, err_msg=f"{shapes} {attrs} {opset}")
+
+
+@pytest.mark.parametrize("op", sorted(WITHOUT))
+def test_a_row_without_counterpart_is_named(op: str) -> None:
+    case = next(case for case in CASES if case.op == op)
+    shapes, attrs = case.samples[-1]
+    attrs = attrs | ({"source": "cpu"} if op == "transfer" else {})
+    graph, given, found = in_graph(op, inputs_of(case, shapes, "float32"), attrs)
+    signature = Signature({f"x{i}": x for i, x in enumerate(given)}, {"y": found[0]})
+    with pytest.raises(FormatError, match=f"(?s)made at test_every_row.*is {op}, which has no counterpart"):
+        to_onnx(graph, {"f": signature})
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"opset": 16}, "opset must be 17 to 22"), ({"opset": "17"}, "opset must be"),
+    ({"signature": "other"}, "which signature"),
+])  # fmt: skip
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    graph, given, found = in_graph("relu", [np.zeros((2, 3), np.float32)], {})
+    with pytest.raises(ValueError, match=message):
+        to_onnx(graph, {"f": Signature({"x": given[0]}, {"y": found[0]})}, **settings)
