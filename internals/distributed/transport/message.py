@@ -61,13 +61,17 @@ class Message:
         return sum(array.nbytes for array in self.arrays)
 
 
-def _sendable(array: Any) -> np.ndarray:
-    """`array` as its bytes go on the wire: contiguous, in this machine's byte order."""
+def _checked(array: Any) -> np.ndarray:
     if not isinstance(array, np.ndarray | np.generic):
         raise TypeError(
             f"message: arrays holds a {type(array).__name__}; expected numpy.ndarray: a Tensor through .numpy(), "
             "a list through numpy.array(), a number as a field"
         )
+    return array  # type: ignore[return-value]
+
+
+def _laid_out(array: np.ndarray) -> np.ndarray:
+    """`array` as its bytes go on the wire: contiguous, in this machine's byte order."""
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
@@ -82,7 +86,7 @@ def _name_of(dtype: np.dtype) -> str:
     raise TypeError(f"message: an array of dtype {dtype} can't be sent; one of {', '.join(DTYPES)}, bfloat16")
 
 
-def _dtype_of(name: Any) -> np.dtype:
+def _dtype_of(name: Any, source: str) -> np.dtype:
     if isinstance(name, str):
         if name in DTYPES:
             return DTYPES[name]
@@ -90,7 +94,7 @@ def _dtype_of(name: Any) -> np.dtype:
             from ml_dtypes import bfloat16
 
             return np.dtype(bfloat16)
-    raise ProtocolError(f"a message with an array of dtype {name!r:.40}, which is not one of the known")
+    raise ProtocolError(f"{source} sent an array of dtype {name!r:.40}, which is not one of the known")
 
 
 def check_fields(value: Any, depth: int = 0) -> None:
@@ -138,13 +142,14 @@ def encode(message: Message) -> list[Any]:
             "expected str and dict"
         )
     check_fields(message.fields)
-    arrays = [_sendable(array) for array in message.arrays]
+    arrays = [_checked(array) for array in message.arrays]
     nbytes = sum(array.nbytes for array in arrays)
     if len(arrays) > MAX_ARRAYS or nbytes > MAX_BYTES:
         raise ValueError(
             f"message {message.kind!r}: {len(arrays)} arrays of {nbytes} bytes in all; "
             f"at most {MAX_ARRAYS} and {MAX_BYTES}: send it in parts"
         )
+    arrays = [_laid_out(array) for array in arrays]
     layout = [[_name_of(array.dtype), list(array.shape)] for array in arrays]
     try:
         header = msgpack.packb([VERSION, message.kind, message.fields, layout], use_bin_type=True)
@@ -207,7 +212,7 @@ def _header(frames: Sequence[Any], source: str) -> tuple[str, dict[str, Any], li
 def _array(frame: Any, spec: Any, source: str) -> np.ndarray:
     if not isinstance(spec, list) or len(spec) != 2 or not isinstance(spec[1], list) or len(spec[1]) > 64:
         raise ProtocolError(f"{source} sent an array whose layout is {spec!r:.60}")
-    dtype = _dtype_of(spec[0])
+    dtype = _dtype_of(spec[0], source)
     size = 1
     for length in spec[1]:
         if type(length) is not int or not 0 <= length <= MAX_BYTES:
