@@ -4,6 +4,7 @@ from internals.distributed.costs.measure import measure
 from internals.distributed.costs.model import Costs
 from internals.distributed.costs.predict import (
     ALL_REDUCE,
+    SEGMENT,
     all_gather,
     all_reduce,
     broadcast,
@@ -17,6 +18,7 @@ from internals.distributed.costs.strategies import STRATEGIES, Cluster, Estimate
 
 __all__ = [
     "ALL_REDUCE",
+    "SEGMENT",
     "STRATEGIES",
     "Cluster",
     "Costs",
