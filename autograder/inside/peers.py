@@ -56,6 +56,8 @@ class Peers:
     ----------
     rank, size : int
         The number of this rank, and how many there are.
+    note : plain data
+        What is told beside it, should this rank wait in vain.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Peers:
         conditions: Mapping[str, Any],
     ) -> None:
         self.rank, self.size = rank, size
+        self.note: Any = None
         self.counts: dict[str, list[int]] = {
             name: [0] * size for name in ("sent", "arrived", "received", "taken", "bytes")
         }
@@ -203,7 +206,7 @@ class Peers:
             else:
                 said = True
                 left = [peer for peer in peers if peer not in self._gone]
-                report = {"waits": doing, "for": left, **place(), "counts": self.counts}
+                report = {"waits": doing, "for": left, **place(), "counts": self.counts, "note": plain(self.note)}
                 frames.write_frame(self._starter, report)
 
     def _write(self, to: int, data: bytes) -> None:

@@ -62,10 +62,10 @@ def run_ranks(
     list of dict
         How each rank ended, by rank, with one of these keys. "value": what the function returned; "error": what it
         raised, as `telling.describe` puts it, and "lost", the number of the peer, where it was `PeerLost`;
-        "waits": "send" or "receive", in vain, with "for", the peers, and "cell" and "line"; "killed"; "died": how, in
-        words; "runs": still at work after `limit`. Those that returned, raised or waited have "counts", where
-        ``counts["sent"][peer]`` is a number of messages and ``counts["bytes"][peer]`` of bytes in arrays sent,
-        and the first two have "log": ``["send" or "receive", peer, bytes]`` in order.
+        "waits": "send" or "receive", in vain, with "for", the peers, "cell" and "line", and the rank's "note";
+        "killed"; "died": how, in words; "runs": still at work after `limit`. Those that returned, raised or waited have
+        "counts": ``counts["sent"][peer]`` is a number of messages and ``counts["bytes"][peer]`` of bytes in arrays
+        sent; the first two have "log": ``["send" or "receive", peer, bytes]`` in order.
     """
     if not 1 <= size <= _MOST:
         raise ValueError(f"run_ranks: {size} ranks; 1 to {_MOST} can be run.")
