@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from internals.distributed.errors import PeerLost
+from internals.distributed.errors import DistributedError, PeerLost
 from internals.distributed.server.checkpoint import Checkpoints, Writer
 from internals.distributed.server.consistency import Contribution, Synchronous, consistency
 from internals.distributed.server.dense import MakeOptimizer
@@ -163,8 +163,12 @@ class Server:
         ------
         PeerLost
             All trainers were lost, and none came back.
+        DistributedError
+            A step could not be taken, for which all trainers have ended.
         """
         while not self._done.wait(0.2):
+            if self._failed is not None and not self._trainers:
+                raise self._failed
             if self._left and not self._trainers and time.monotonic() - self._since_empty > patience:
                 name, reason = next(iter(self._left.items()))
                 raise PeerLost(name, f"{reason}; all trainers are lost and none came back within {patience:g} s")
@@ -244,6 +248,8 @@ class Server:
 
     def _stranger(self, message: Message) -> Message | None:
         """What to answer to who is not known here (any more), or speaks of what was before a checkpoint."""
+        if self._failed is not None:
+            raise self._failed
         known = self._trainers.get(message.source)
         if not self._ready or known is None or known.token != message.fields["token"]:
             return Message("", {"redo": "hello"})
@@ -279,7 +285,11 @@ class Server:
         for together in self._consistency.take(contribution):
             if not isinstance(self._consistency, Synchronous):
                 self._stale[self.version - seen] += 1
-            self._apply(together)
+            try:
+                self._apply(together)
+            except Exception as error:
+                self._fail(error)
+                raise
         self._wake()
         if message.fields["pull"]:
             return self._pull(message, reply)
@@ -320,10 +330,11 @@ class Server:
         return Message("", {"shards": shards, "owners": owners})
 
     def _bye(self, message: Message, reply: Reply) -> Message:
-        if self._trainers.pop(message.source, None) and not message.fields["done"]:
+        done = message.fields["done"]
+        if self._trainers.pop(message.source, None) and not done:
             self._gone(message.source, "it left")
         self._waiting = [one for one in self._waiting if one.message.source != message.source]
-        if message.fields["done"] and not self._trainers:
+        if done and not self._trainers:
             self._done.set()
         return Message("")
 
@@ -341,8 +352,7 @@ class Server:
         return Message("", {"steps": steps, "generation": self.generation})
 
     def _rollback(self, message: Message, reply: Reply) -> Message:
-        step = message.fields["step"]
-        self._load(step, message.fields["generation"])
+        self._load(message.fields["step"], message.fields["generation"])
         return Message("")
 
     def _lost(self, name: str, reason: str) -> None:
@@ -364,6 +374,13 @@ class Server:
         self.version += 1
         if self._writer and self.version % self._every == 0:
             self._save()
+
+    def _fail(self, error: Exception) -> None:
+        """A step was half taken: nobody can go on from here, and everybody is told why."""
+        self._failed = DistributedError(f"step {self.version} could not be taken ({type(error).__name__}: {error})")
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.reply.fail(self._failed)
 
     def _wake(self) -> None:
         """Answer the pulls that may be answered now."""
@@ -394,7 +411,8 @@ class Server:
         self._writer.save(self.version, plain, arrays, written)
 
     def _load(self, step: int, generation: int) -> None:
-        assert self._checkpoints is not None
+        if self._checkpoints is None:
+            raise ValueError(f"{self.endpoint.name} has no checkpoints; pass checkpoint= on all servers, or on none")
         if self._writer:
             self._writer.drain()
         plain, arrays = self._checkpoints.load(step)
