@@ -36,7 +36,7 @@ from internals.distributed.parallel import DistributedDataParallel
 RANKS = 4
 SIZES = (4 << 10, 64 << 10, 1 << 20, 100_000_000)
 SWEEP = (256, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 16 << 20, 64 << 20)
-FEATURES, HIDDEN, CLASSES, BATCH = 784, 1024, 10, 512
+FEATURES, HIDDEN, CLASSES, BATCH = 784, 1024, 10, 1024
 
 
 def slowest(seconds: float, group: Group) -> float:
