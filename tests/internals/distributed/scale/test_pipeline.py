@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,3 +194,34 @@ def test_cuts_even_out_the_cost(stages: int, costs: list[float], expected: list[
 def test_cuts_that_can_not_be(stages: int, costs: list[float] | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         split(model(), stages, costs=costs)
+
+
+def as_torchs(group: Group, schedule: str, theirs: Any) -> dict[str, Any]:
+    stages = []
+    for number in range(theirs.STAGES):
+        linear = nn.Linear(theirs.WIDTH, theirs.WIDTH)
+        linear.load_state_dict(dict(zip(("weight", "bias"), theirs.weights(number), strict=True)))
+        stages.append(nn.Sequential(linear, nn.Tanh()))
+    pipeline = Pipeline(stages, group, loss=ops.mse, schedule=schedule)
+    pipeline.step(*theirs.data(), micro_batches=theirs.MICROS)
+    grads = {name.split(".")[-1]: one.grad.numpy() for name, one in pipeline.stage.named_parameters()}
+    return {**grads, "order": [f"{span.action.kind}{span.action.micro_batch}" for span in pipeline.spans]}
+
+
+@pytest.mark.slow
+def test_beside_torch_over_gloo(tmp_path: Path) -> None:
+    """torch.distributed.pipelining does the same actions in the same order, and comes to the same gradients."""
+    script = Path(__file__).with_name("torch_pipeline.py")
+    launch = [sys.executable, "-m", "internals.distributed.launch", "-n", "3", str(script), str(tmp_path)]
+    subprocess.run(launch, check=True, timeout=240)
+    spec = importlib.util.spec_from_file_location("torch_pipeline", script)
+    assert spec is not None
+    assert spec.loader is not None
+    theirs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(theirs)
+    for schedule in SCHEDULES:
+        for rank, mine in enumerate(run_threads(theirs.STAGES, as_torchs, schedule, theirs)):
+            found = np.load(tmp_path / f"{schedule}-{rank}.npz")
+            assert mine["order"] == found["order"].tolist()
+            for name in ("weight", "bias"):
+                np.testing.assert_allclose(mine[name], found[name], rtol=1e-4, atol=1e-6)

@@ -113,23 +113,3 @@ def test_the_picture_has_every_action_and_says_the_bubble() -> None:
     assert "idle 33%" in repr(drawn)
     with pytest.raises(ValueError, match="expected runs with spans"):
         draw_pipeline({"none": []}, title="x")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stages", "micros"), [(2, 4), (4, 4), (4, 9)])
-@pytest.mark.parametrize(("name", "theirs"), [("gpipe", "ScheduleGPipe"), ("1f1b", "Schedule1F1B")])
-def test_stages_do_what_torchs_do(name: str, theirs: str, stages: int, micros: int) -> None:
-    """torch.distributed.pipelining writes its schedules down too, for its simulator."""
-    from types import SimpleNamespace
-
-    from torch.distributed.pipelining import schedules
-
-    of_torch = getattr(schedules, theirs)._get_pipeline_order(
-        SimpleNamespace(_num_stages=stages, _n_microbatches=micros)
-    )
-    for stage, row in enumerate(SCHEDULES[name](stages, micros)):
-        wanted = [one for one in of_torch[stage] if one is not None]
-        letters = ["F" if "FORWARD" in one.computation_type.name else "B" for one in wanted]
-        assert [action.kind for action in row] == letters
-        if not (name == "1f1b" and stage == stages - 1):  # its list for the last stage counts from 1
-            assert [action.micro_batch for action in row] == [one.microbatch_index for one in wanted]
