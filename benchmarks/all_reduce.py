@@ -24,6 +24,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,8 @@ def beside_gloo(group: Group, store: str, rounds: int) -> dict[int, dict[str, li
         tensor = torch.from_numpy(array)
         calls = 1 if nbytes > 10 << 20 else 20
         ways: dict[str, Callable[[], Any]] = {
-            "internals": lambda array=array: collectives.all_reduce(array, group=group),
-            "gloo": lambda tensor=tensor: dist.all_reduce(tensor),
+            "internals": partial(collectives.all_reduce, array, group=group),
+            "gloo": partial(dist.all_reduce, tensor),
         }
         times: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(rounds + 1):

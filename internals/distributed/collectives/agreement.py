@@ -100,7 +100,7 @@ class Communicator:
     """
 
     def __init__(self, group: Group) -> None:
-        self.group = group
+        self._group = weakref.ref(group)  # groups are looked up by it, and must not be kept alive
         self.broken: DistributedError | None = None
         self._texts: dict[int, str] = {}
         self._number = 0
@@ -109,6 +109,12 @@ class Communicator:
         endpoint = group.endpoint
         endpoint.on(group.kind(ASKED), self._asked)
         endpoint.on(group.kind(TOLD), self._told)
+
+    @property
+    def group(self) -> Group:
+        group = self._group()
+        assert group is not None, "who calls holds it"
+        return group
 
     def perform(self, text: str, body: Callable[[Call], Any], asynchronous: bool) -> Any:
         """Run a collective, after all that were started before it; or start it, and return its `Work`."""

@@ -70,6 +70,10 @@ class Work:
         return f"<{self.text}: {'done' if self.done else 'on its way'}>"
 
 
+IDLE = 2.0
+"""Seconds after which a thread that has nothing to do ends; the next call starts another."""
+
+
 class Line:
     """Works waiting for their turn: one thread does them in the order in which they were started.
 
@@ -81,6 +85,7 @@ class Line:
         self._waiting: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._last: Work | None = None
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
 
     @property
     def idle(self) -> bool:
@@ -88,12 +93,22 @@ class Line:
         return self._last is None or self._last.done
 
     def put(self, work: Work) -> None:
-        self._last = work
-        self._waiting.put(work)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+        with self._lock:
+            self._last = work
+            self._waiting.put(work)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                self._thread.start()
 
     def _work(self) -> None:
         while True:
-            self._waiting.get().run()
+            try:
+                work = self._waiting.get(timeout=IDLE)
+            except queue.Empty:
+                with self._lock:
+                    if self._waiting.empty():
+                        self._thread = None
+                        return
+                continue
+            work.run()
+            del work  # it holds the arrays, and the group

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -224,3 +226,39 @@ def test_bounds_cover_everything_once(length: int, parts: int) -> None:
     cuts = collectives.bounds(length, parts)
     assert [place for begin, end in cuts for place in range(begin, end)] == list(range(length))
     assert max(end - begin for begin, end in cuts) - min(end - begin for begin, end in cuts) <= 1
+
+
+@pytest.mark.slow
+def test_a_group_that_is_over_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("internals.distributed.collectives.work.IDLE", 0.01)
+    groups: list[Any] = []
+
+    def member(group: Group) -> None:
+        groups.append(weakref.ref(group))
+        collectives.all_reduce(np.ones(3), group=group, asynchronous=True).wait()
+        collectives.barrier(group=group)
+
+    run_threads(2, member)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and (any(ref() for ref in groups) or still_running()):
+        gc.collect()
+        time.sleep(0.01)
+    assert [ref() for ref in groups] == [None, None]
+    assert still_running() == []
+
+
+def still_running() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("collectives of")]
+
+
+def test_a_thread_that_ended_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("internals.distributed.collectives.work.IDLE", 0.005)
+
+    def member(group: Group) -> list[float]:
+        found = []
+        for _ in range(4):
+            found.append(collectives.all_reduce(np.ones(1), group=group, asynchronous=True).wait()[0])
+            time.sleep(0.01)
+        return found
+
+    assert run_threads(2, member) == [[2.0] * 4] * 2
