@@ -105,7 +105,16 @@ def _shape(key: str, spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, .
 
 def _trace(traced: Traced, name: str, inputs: Mapping[str, TensorSpec], sizes: Mapping[str, int]) -> Trace:
     shapes = [_shape(key, spec, sizes) for key, spec in inputs.items()]
-    trace = traced.traced_at(shapes, [spec.dtype for spec in inputs.values()])
+    try:
+        trace = traced.traced_at(shapes, [spec.dtype for spec in inputs.values()])
+    except (ValueError, TypeError, IndexError) as error:
+        if not sizes or isinstance(error, GraphError):
+            raise
+        (moved,) = sizes
+        raise SignatureError(
+            f"{name}: where {moved} alone is another size, {traced.__name__} fails: {error} If it is the same size as "
+            "another one, give both one name; else give it as a number."
+        ) from None
     if trace.written:
         raise GraphError(
             f"{name}: {traced.__name__} writes into a Tensor that it was not given, as batch normalisation does in "

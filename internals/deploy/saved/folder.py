@@ -1,7 +1,8 @@
 """The files of a saved model: written so that there is always a whole directory, read so that nothing else is touched.
 
 The manifest names every file with its size and SHA-256. Files are opened through the directory itself, so a directory
-that is replaced while it is read gives the old model or the new one, never some of each; links and devices are refused.
+that is replaced while it is read gives the old model or, where that is gone already, the new one, never some of each.
+Links and devices are refused.
 """
 
 from __future__ import annotations
@@ -153,6 +154,12 @@ class Folder:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         os.close(self._handle)
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another directory has taken its place since it was opened."""
+        mine, there = os.fstat(self._handle), os.stat(self.path)
+        return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
+
     def read(self, name: str, most: int) -> bytes:
         """A small file.
 
@@ -165,7 +172,7 @@ class Folder:
         with os.fdopen(handle, "rb") as file:
             if size > most:
                 raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
-            return file.read(most + 1)[:size]
+            return file.read(size)
 
     def map(self, name: str) -> memoryview:
         """A large file, whose bytes are read when they are looked at."""

@@ -242,18 +242,27 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> SavedModel:
         There is no such directory, or it can't be read.
     """
     folder_path = Path(path)
-    with Folder(folder_path) as folder:
-        described = read_manifest(str(folder_path / manifests.NAME), folder.read(manifests.NAME, manifests.LARGEST))
-        missing = unknown_operations(described.operations)
-        if missing:
-            raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
-        graph_bytes = _checked(folder_path, described, described.graph, folder.read(described.graph, LARGEST_GRAPH))
-        data = _checked(folder_path, described, WEIGHTS, folder.map(WEIGHTS), verify)
-        assets = {}
-        for name in described.files:
-            if name.startswith(f"{ASSETS}/"):
-                _checked(folder_path, described, name, folder.map(name))
-                assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
+    while True:
+        with Folder(folder_path) as folder:
+            try:
+                return _loaded(folder_path, folder, verify)
+            except FormatError:
+                if not folder.is_replaced:
+                    raise
+
+
+def _loaded(folder_path: Path, folder: Folder, verify: bool) -> SavedModel:
+    described = read_manifest(str(folder_path / manifests.NAME), folder.read(manifests.NAME, manifests.LARGEST))
+    missing = unknown_operations(described.operations)
+    if missing:
+        raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
+    graph_bytes = _checked(folder_path, described, described.graph, folder.read(described.graph, LARGEST_GRAPH))
+    data = _checked(folder_path, described, WEIGHTS, folder.map(WEIGHTS), verify)
+    assets = {}
+    for name in described.files:
+        if name.startswith(f"{ASSETS}/"):
+            _checked(folder_path, described, name, folder.map(name))
+            assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
     arrays = arrays_in(str(folder_path / WEIGHTS), data)
     graph = read_graph(str(folder_path / described.graph), graph_bytes, arrays)
     content = Content(graph, {}, _values(folder_path, graph, described, arrays), described.variables, assets)
