@@ -68,7 +68,7 @@ def captured(
     traces = [_trace(traced, name, inputs, {})] + [_trace(traced, name, inputs, {one: OTHER}) for one in open_sizes]
     base = traces[0]
     made = _Merged(name, graph, variable, traces, open_sizes, _opened(traced, name, inputs, traces, open_sizes))
-    with graph.scope(name):
+    with graph, graph.scope(name):
         placeholders = {key: graph.placeholder(spec.open_shape, spec.dtype, name=key) for key, spec in inputs.items()}
         made.build(placeholders, inputs)
     results = zip(*[trace.function.outputs[: trace.answers] for trace in traces], strict=True)

@@ -116,8 +116,7 @@ def _from_functions(
     for name, signature in signatures.items():
         _check_specs(name, signature.inputs)
         function: Callable[..., Any] = signature.function or source
-        with graph:
-            placeholders, answer, results = captured(name, function, signature.inputs, graph, _outside(graph, variable))
+        placeholders, answer, results = captured(name, function, signature.inputs, graph, _outside(graph, variable))
         keys = _names(name, answer, len(results), signature.outputs)
         inputs = {key: (node, signature.inputs[key]) for key, node in placeholders.items()}
         found[name] = {"inputs": inputs, "outputs": dict(zip(keys, results, strict=True))}
