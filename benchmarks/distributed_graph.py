@@ -1,0 +1,201 @@
+"""What a cut costs, and what it buys: ``python -m benchmarks.distributed_graph [--quick]``.
+
+Side by side in one run, medians; BLAS has one thread in each process:
+
+- what an edge that crosses from one task to another costs: a chain that crosses it 2 times and 42 times, the
+  difference by 40; with tasks that are threads of this process, with tasks that are processes, and with TensorFlow's
+  runtime (sessions of version 1 on gRPC servers, in this process, as its own tests have them, and in processes);
+- a step without any edge to cut: what a client, a master and a worker cost beside a session in this process;
+- two heavy branches on two workers, against both on one.
+"""
+
+# ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import argparse
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from internals.distributed import runtime
+from internals.graph import Graph, Session
+
+Run = Callable[[], Any]
+FEW, MANY = 2, 42
+WORKERS = [f"/job:worker/task:{task}" for task in (0, 1)]
+
+SERVE = """
+import json, sys, tensorflow as tf
+spec, task = json.loads(sys.argv[1]), int(sys.argv[2])
+tf.distribute.Server(tf.train.ClusterSpec(spec), job_name="worker", task_index=task, protocol="grpc").join()
+"""
+
+
+def chain(edges: int, placed: bool = True) -> tuple[Graph, Any, Any]:
+    """Additions to 12 numbers, each on the other worker than the one before."""
+    graph = Graph()
+    with graph:
+        value = x = graph.placeholder((3, 4), name="x")
+        for step in range(edges + 1):
+            with graph.device(WORKERS[step % 2] if placed else None):
+                value = value + 1.0
+    return graph, value, x
+
+
+def branches(spread: bool, size: int) -> tuple[Graph, Any, Any]:
+    """Two chains of matrix products that meet at the end."""
+    graph = Graph()
+    with graph:
+        x = graph.placeholder((size, size), name="x")
+        ends = []
+        for branch in range(2):
+            with graph.device(WORKERS[branch if spread else 0]):
+                value = x
+                for _ in range(8):
+                    value = (value @ x).tanh()
+                ends.append(value.sum())
+        with graph.device(WORKERS[0]):
+            meet = ends[0] + ends[1]
+    return graph, meet, x
+
+
+def free_addresses(count: int) -> list[str]:
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+    for one in held:
+        one.close()
+    return found
+
+
+@contextmanager
+def tensorflow_processes() -> Iterator[str]:
+    """Two servers of TensorFlow, each a process; the target of the first."""
+    addresses = free_addresses(2)
+    spec = json.dumps({"worker": addresses})
+    processes = [subprocess.Popen([sys.executable, "-c", SERVE, spec, str(task)]) for task in (0, 1)]
+    try:
+        for address in addresses:
+            host, _, port = address.partition(":")
+            for _ in range(1200):
+                with socket.socket() as line:
+                    if line.connect_ex((host, int(port))) == 0:
+                        break
+                time.sleep(0.1)
+        yield f"grpc://{addresses[0]}"
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def tensorflow_chain(tf: Any, target: str, edges: int) -> Run:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        value = x = v1.placeholder(tf.float32, (3, 4))
+        for step in range(edges + 1):
+            with tf.device(WORKERS[step % 2]):
+                value = value + 1.0
+        config = v1.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True  # which would add the numbers up
+        session = v1.Session(target, config=config)
+    fed = {x: np.zeros((3, 4), np.float32)}
+    return lambda: session.run(value, fed)
+
+
+def median(runs: dict[str, Run], calls: int, rounds: int) -> dict[str, float]:
+    """Seconds a call takes, taken in turn."""
+    for run in runs.values():
+        run()
+        run()
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            for _ in range(calls):
+                run()
+            taken[name].append((time.perf_counter() - began) / calls)
+    return {name: statistics.median(several) for name, several in taken.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    quick = parser.parse_args().quick
+    rounds = 5 if quick else 21
+    import tensorflow as tf
+
+    small = np.zeros((3, 4), np.float32)
+    with ExitStack() as stack:
+        tasks = {"worker": 2}
+        kinds: dict[str, Callable[[int], Run]] = {}
+
+        def ours(name: str, cluster: Any) -> None:
+            def at(edges: int) -> Run:
+                graph, value, x = chain(edges)
+                session = stack.enter_context(cluster.session(graph, passes=()))
+                return lambda: session.run(value, {x: small})
+
+            kinds[name] = at
+
+        processes = stack.enter_context(runtime.ProcessCluster(tasks))
+        ours("threads of this process", stack.enter_context(runtime.InprocCluster(tasks)))
+        ours("processes", processes)
+        spec = tf.train.ClusterSpec({"worker": free_addresses(2)})
+        servers = [tf.distribute.Server(spec, job_name="worker", task_index=task, protocol="grpc") for task in (0, 1)]
+        kinds["TensorFlow in one process"] = lambda edges: tensorflow_chain(tf, servers[0].target, edges)
+        target = stack.enter_context(tensorflow_processes())
+        kinds["TensorFlow, processes"] = lambda edges: tensorflow_chain(tf, target, edges)
+
+        few = median({name: at(FEW) for name, at in kinds.items()}, 10, rounds)
+        many = median({name: at(MANY) for name, at in kinds.items()}, 10, rounds)
+        for name in kinds:
+            edge = (many[name] - few[name]) / (MANY - FEW)
+            print(
+                f"an edge that is cut, {name:26} {edge * 1e6:7.0f} µs   (a step with {FEW}: {few[name] * 1e3:.2f} ms)"
+            )
+
+        graph, value, x = chain(0)
+        plain_graph, plain_value, plain_x = chain(0, False)
+        alone = Session(plain_graph, passes=())
+        here = stack.enter_context(processes.session(graph, passes=()))
+        there = median(
+            {
+                "a session here": lambda: alone.run(plain_value, {plain_x: small}),
+                "client, master and worker": lambda: here.run(value, {x: small}),
+            },
+            20,
+            rounds,
+        )
+        for name, seconds in there.items():
+            print(f"a step of one node, {name:26} {seconds * 1e6:7.0f} µs")
+
+        matrix = (np.random.default_rng(0).standard_normal((600, 600)) / 24).astype(np.float32)
+        runs: dict[str, Run] = {}
+        for spread in (False, True):
+            heavy, meet, start = branches(spread, 600)
+            session = stack.enter_context(processes.session(heavy, passes=()))
+            runs["two workers" if spread else "one worker"] = lambda s=session, m=meet, at=start: s.run(m, {at: matrix})
+        taken = median(runs, 1, rounds)
+        ratio = taken["one worker"] / taken["two workers"]
+        print(f"two heavy branches: {taken['one worker'] * 1e3:.0f} ms on one worker, {ratio:.2f}x as fast on two")
+
+
+if __name__ == "__main__":
+    main()
