@@ -66,8 +66,8 @@ def from_onnx(
         program = _Program(model, folder, fixed or {})
         signature = Signature(program.specs, tuple(program.outputs), program.run)
         content = content_of(program.run, {name: signature}, names=program.names)
-    except FormatError:
-        raise
+    except FormatError as error:
+        raise FormatError(f"from_onnx: {str(error).removeprefix('from_onnx: ')}") from None
     except (SignatureError, GraphError) as error:
         raise FormatError(f"from_onnx: {error}") from None
     except _WRONG as error:

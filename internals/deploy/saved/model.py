@@ -256,12 +256,14 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool) -> SavedModel:
     missing = unknown_operations(described.operations)
     if missing:
         raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
-    graph_bytes = _checked(folder_path, described, described.graph, folder.read(described.graph, LARGEST_GRAPH))
-    data = _checked(folder_path, described, WEIGHTS, folder.map(WEIGHTS), verify)
+    graph_bytes = folder.read(described.graph, LARGEST_GRAPH)
+    _check(folder_path, described, described.graph, len(graph_bytes), checksum(graph_bytes))
+    data = folder.map(WEIGHTS)
+    _check(folder_path, described, WEIGHTS, len(data), folder.digest(WEIGHTS) if verify else "")
     assets = {}
     for name in described.files:
         if name.startswith(f"{ASSETS}/"):
-            _checked(folder_path, described, name, folder.map(name))
+            _check(folder_path, described, name, len(folder.map(name)), folder.digest(name))
             assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
     arrays = arrays_in(str(folder_path / WEIGHTS), data)
     graph = read_graph(str(folder_path / described.graph), graph_bytes, arrays)
@@ -270,15 +272,15 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool) -> SavedModel:
     return SavedModel(content, path=folder_path, version=described.version)
 
 
-def _checked(path: Path, described: Manifest, name: str, data: Any, digest: bool = True) -> Any:
-    size, told = described.files[name]
-    if len(data) != size:
+def _check(path: Path, described: Manifest, name: str, size: int, digest: str) -> None:
+    """Compare a file with what the manifest says; an empty digest is not compared."""
+    expected, told = described.files[name]
+    if size != expected:
         raise FormatError(
-            f"load: {path / name} has {len(data):,} bytes, and the manifest says {size:,}: it was cut off, or replaced."
+            f"load: {path / name} has {size:,} bytes, and the manifest says {expected:,}: it was cut off, or replaced."
         )
-    if digest and checksum(data) != told:
+    if digest and digest != told:
         raise FormatError(f"load: {path / name} is damaged: its checksum is not the one in the manifest.")
-    return data
 
 
 def _values(path: Path, graph: Graph, described: Manifest, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,158 @@
+"""ONNX files that are damaged or hostile: an error that says what, no code run, memory bounded."""
+
+from __future__ import annotations
+
+import importlib
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from internals import nn
+from internals.deploy import FormatError, Signature, TensorSpec
+from internals.deploy.onnx import from_onnx, to_onnx
+
+
+def onnx() -> Any:
+    return importlib.import_module("onnx")
+
+
+def good() -> Any:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 3))
+    return to_onnx(model, {"serve": Signature({"x": TensorSpec(("batch", 1, 6, 6))}, ("y",))})
+
+
+def one_node(kind: str, *values: tuple[str, np.ndarray], inputs: tuple[str, ...] = (), **attrs: Any) -> Any:
+    """A model of one operator on an input x and on arrays."""
+    helper, numpy_helper = onnx().helper, onnx().numpy_helper
+    names = inputs or ("x", *[name for name, _ in values])
+    node = helper.make_node(kind, list(names), ["y"], "it", **attrs)
+    ends = [helper.make_tensor_value_info(name, 1, [2, 3]) for name in ("x", "y")]
+    arrays = [numpy_helper.from_array(array, name) for name, array in values]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def changed(change: Callable[[Any], Any]) -> Any:
+    model = good()
+    change(model)
+    return model
+
+
+def external(location: str) -> Callable[[Any], None]:
+    def change(model: Any) -> None:
+        tensor = model.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx().TensorProto.EXTERNAL
+        for key, value in (("location", location), ("offset", "0"), ("length", "72")):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, value
+
+    return change
+
+
+HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
+    "an unknown operator": (lambda: one_node("Teleport"), "it is a Teleport"),
+    "an operator of another domain": (
+        lambda: changed(lambda m: setattr(m.graph.node[0], "domain", "com.evil")), "com.evil.Conv"),
+    "a control flow graph": (lambda: changed(lambda m: setattr(m.graph.node[0], "op_type", "Loop")), "is a Loop"),
+    "a newer operator set": (lambda: changed(lambda m: setattr(m.opset_import[0], "version", 99)), "operator set 99"),
+    "no operator set": (lambda: changed(lambda m: m.ClearField("opset_import")), "operator set 0"),
+    "a cycle": (lambda: one_node("Add", inputs=("y", "x")), "reads 'y', which nothing before it makes"),
+    "an input that is missing": (lambda: one_node("Add", inputs=("x", "nobody")), "reads 'nobody'"),
+    "a value made twice": (lambda: changed(lambda m: m.graph.node.append(m.graph.node[0])), "is there already"),
+    "an output that nothing makes": (lambda: changed(lambda m: setattr(m.graph.output[0], "name", "z")), "output 'z'"),
+    "a weight that is cut off": (
+        lambda: changed(lambda m: setattr(m.graph.initializer[0], "raw_data", b"abcd")), "holds 1 entries"),
+    "a weight of an absurd shape": (
+        lambda: changed(lambda m: m.graph.initializer[0].dims.extend([10**9, 10**9])), "holds 18 entries"),
+    "a weight of a negative size": (lambda: changed(lambda m: m.graph.initializer[0].dims.extend([-1])), "shape"),
+    "a weight of text": (lambda: changed(lambda m: setattr(m.graph.initializer[0], "data_type", 8)), "type 8"),
+    "data outside": (lambda: changed(external("../../etc/passwd")), "file of its own"),
+    "an array of an absurd shape": (
+        lambda: one_node("ConstantOfShape", ("s", np.array([10**6, 10**6])), inputs=("s",)), "while the model is read"),
+    "an absurd tile": (lambda: one_node("Tile", ("a", np.ones((3, 3), np.int64)), ("n", np.array([10**6, 10**6])),
+                                        inputs=("a", "n")), "while the model is read"),
+    "an endless range": (lambda: one_node("Range", *[(n, np.array(v)) for n, v in (("a", 0), ("b", 10**15), ("c", 1))],
+                                          inputs=("a", "b", "c")), "while the model is read"),
+    "a reshape that does not fit": (lambda: one_node("Reshape", ("s", np.array([7, 7]))), r"it \(Reshape\)"),
+    "a division by zero": (lambda: one_node("Range", *[(n, np.array(v)) for n, v in (("a", 0), ("b", 5), ("c", 0))],
+                                            inputs=("a", "b", "c")), r"it \(Range\)"),
+    "an attribute that is missing": (lambda: one_node("Concat"), r"it \(Concat\)"),
+    "too few inputs": (lambda: one_node("MatMul"), r"it \(MatMul\)"),
+    "an empty model": (lambda: b"", "no ONNX model"),
+    "text": (lambda: b"hello, world", "no ONNX model"),
+    "a shape known only at run time": (lambda: one_node("Reshape", inputs=("x", "x")), "known only when the model runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_model(name: str) -> None:
+    make, message = HOSTILE[name]
+    model = make()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=f"(?s)from_onnx: .*({message})"):
+            from_onnx(model)
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "location", ["../secret.bin", "/etc/passwd", "folder/x.bin", "link.bin", "short.bin", "gone.bin"]
+)
+def test_data_in_other_files_must_lie_beside_the_model(location: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(72))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "short.bin").write_bytes(bytes(71))
+    (folder / "model.onnx").write_bytes(changed(external(location)).SerializeToString())
+    with pytest.raises(FormatError, match=location.rpartition("/")[2]):
+        from_onnx(folder / "model.onnx")
+
+
+def test_data_beside_the_model_is_read(tmp_path: Path) -> None:
+    model = good()
+    data = model.graph.initializer[0].raw_data
+    wanted = from_onnx(model)
+    (tmp_path / "weights.bin").write_bytes(data)
+    external("weights.bin")(model)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    x = np.random.default_rng().standard_normal((2, 1, 6, 6)).astype(np.float32)
+    found = from_onnx(tmp_path / "model.onnx").signature()(x=x)["y"]
+    assert np.array_equal(found, wanted.signature()(x=x)["y"])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.slow)])
+def test_fuzzed_models(count: int) -> None:
+    rng = np.random.default_rng(2)
+    data = good().SerializeToString()
+    x = np.zeros((2, 1, 6, 6), np.float32)
+    read = 0
+    tracemalloc.start()
+    for _ in range(count):
+        found = bytearray(data)
+        at = int(rng.integers(len(found)))
+        kind = int(rng.integers(4))
+        if kind == 0:
+            del found[at:]
+        elif kind == 1:
+            found[at : at + 4] = rng.bytes(int(rng.integers(0, 8)))
+        else:
+            for place in rng.integers(len(found), size=kind):
+                found[place] ^= 1 << int(rng.integers(8))
+        try:
+            model = from_onnx(bytes(found))
+            read += 1
+            model.signature()(**dict.fromkeys(model.signature().inputs, x))
+        except ValueError:  # FormatError, or what a changed model says of its inputs
+            pass
+    assert tracemalloc.get_traced_memory()[1] < 128 * 2**20
+    tracemalloc.stop()
+    assert read < count
