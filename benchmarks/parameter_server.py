@@ -71,15 +71,15 @@ def _echo(pipe: Any) -> None:
 def processes(target: Callable[..., None], arguments: list[tuple[Any, ...]]) -> Iterator[list[str]]:
     """Processes that tell an address each; they end when what is inside has told them to."""
     context = multiprocessing.get_context("spawn")
-    started, addresses = [], []
+    started, pipes = [], []
     try:
         for one in arguments:
             mine, theirs = context.Pipe()
             process = context.Process(target=target, args=(*one, theirs), daemon=True)
             process.start()
             started.append(process)
-            addresses.append(mine.recv())
-        yield addresses
+            pipes.append(mine)
+        yield [pipe.recv() for pipe in pipes]
         for process in started:
             process.join(20)
     finally:

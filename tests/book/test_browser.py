@@ -30,6 +30,7 @@ PAGES = [
     "chapters/10_rules",
     "chapters/11_beyond",
     "chapters/12_training",
+    "chapters/15_parameter_server",
     "chapters/16_collectives",
     "search",
     "genindex",

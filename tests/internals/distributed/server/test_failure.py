@@ -80,6 +80,7 @@ def test_two_die_and_the_last_one_does_all_the_work(job: Callable[..., Job]) -> 
     assert same(left[1].client.values, undisturbed[0].client.values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reached", [0, 1])
 def test_a_trainer_dies_when_only_some_servers_have_its_gradient(job: Callable[..., Job], reached: int) -> None:
     """The step is over on one server and not on the other; who takes over repeats it with the values it had."""
@@ -165,6 +166,7 @@ def restart_at(one: Job, index: int, step: int, *, wait: float = 0.0) -> Callabl
     return killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1])
 @pytest.mark.parametrize(("step", "wait"), [(0, 0.1), (5, 0.0), (6, 0.2), (7, 0.1)])
 def test_a_server_comes_back_and_the_result_is_the_same(
@@ -180,6 +182,7 @@ def test_a_server_comes_back_and_the_result_is_the_same(
     assert [server.stats()["generation"] for server in one.servers] == [1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"mode": "async"}, {"mode": "ssp", "staleness": 1}])
 def test_without_a_barrier_a_server_comes_back_and_training_ends(
     job: Callable[..., Job], tmp_path: Path, settings: dict
@@ -190,6 +193,7 @@ def test_without_a_barrier_a_server_comes_back_and_training_ends(
     assert all(np.isfinite(value).all() for value in done[0].client.values.values())
 
 
+@pytest.mark.slow
 def test_all_start_again_from_their_checkpoints(job: Callable[..., Job], tmp_path: Path) -> None:
     """As after a power cut; one server had come further than the other when it ended."""
     settings = {"servers": 2, "shards": 2, "optimizer": adam, "every": 2}
@@ -203,6 +207,13 @@ def test_all_start_again_from_their_checkpoints(job: Callable[..., Job], tmp_pat
     done = second.train(2, 10)
     assert same(done[0].client.values, undisturbed[0].client.values)
     assert min(step for _, step in done[0].losses) == 2
+
+
+def test_a_server_comes_back(job: Callable[..., Job], tmp_path: Path) -> None:
+    undisturbed = job(shards=1, every=2).train(1, 6)
+    one = job(shards=1, every=2, checkpoint=tmp_path)
+    done = one.train(1, 6, work=restart_at(one, 1, 3))
+    assert same(done[0].client.values, undisturbed[0].client.values)
 
 
 def test_tables_come_back_too(job: Callable[..., Job], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ COSTS = Costs(row_pull=2e-7, row_push=5e-7)
 SMALL = Workload(rows=100_000, dim=8, trainers=4, servers=3, ids=2000, zipf=1.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipf", [0.0, 0.7, 1.0, 1.4])
 @pytest.mark.parametrize("exact", [500, 1 << 16])
 def test_the_rows_of_a_batch(zipf: float, exact: int) -> None:
@@ -36,6 +37,7 @@ def test_the_rows_of_a_batch(zipf: float, exact: int) -> None:
     assert hottest == pytest.approx(load.max() / load.mean(), abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["adagrad", "sgd"])
 def test_the_memory_of_a_server(rule: str) -> None:
     rows = 50_000
@@ -159,6 +161,7 @@ def test_more_servers_help_until_messages_cost_more() -> None:
     assert steps[3] > steps[2]
 
 
+@pytest.mark.slow
 def test_measured_costs_are_costs() -> None:
     costs = Costs.measure(8, rows=20_000, asked=2000)
     assert 0 < costs.row_pull < 1e-3

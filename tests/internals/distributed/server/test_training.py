@@ -82,6 +82,7 @@ def test_in_step_is_torch_on_the_joined_batch(job: Callable[..., Job], name: str
         np.testing.assert_allclose(done[0].client.values[key], tensor.detach().numpy(), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_two_runs_in_step_agree_to_the_last_bit(job: Callable[..., Job]) -> None:
     """Float32 sums depend on their order; the order does not depend on who is first."""
     start = parameters(np.float32)
@@ -164,6 +165,7 @@ def test_without_a_bound_nobody_waits(job: Callable[..., Job]) -> None:
     assert max(int(apart) for apart in stats["staleness"]) >= 29
 
 
+@pytest.mark.slow
 def test_messages_that_overtake_each_other_break_nothing(job: Callable[..., Job]) -> None:
     for settings in ({"mode": "ssp", "staleness": 1}, {"mode": "async"}, {"mode": "sync"}):
         one = job(servers=2, shards=3, optimizer=by_one, faults=Faults(jitter=0.003, seed=5), **settings)
@@ -214,6 +216,7 @@ def test_a_push_says_whether_it_was_in_time(job: Callable[..., Job], mode: str) 
     assert second.push(gradients, shard=1, step=0) is (mode == "async")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [TopK(0.2), EightBit(), TopK(1.0)], ids=["topk", "8bit", "all"])
 def test_compressed_gradients_train(job: Callable[..., Job], how: TopK | EightBit) -> None:
     """With feedback, the loss goes where it goes without compression."""
