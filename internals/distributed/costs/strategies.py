@@ -51,8 +51,8 @@ class Model:
 
     @property
     def kept(self) -> float:
-        """Bytes that one layer keeps for the backward pass, for one sequence: 34 s h and fused attention's nothing
-        more in half precision (Korthikanti et al. 2022, section 4.1)."""
+        """Bytes that one layer keeps for the backward pass, for one sequence, where attention does not keep its scores:
+        34 for each token and feature in half precision (Korthikanti et al. 2023, section 4.1)."""
         return 17.0 * self.activation
 
 

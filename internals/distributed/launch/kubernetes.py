@@ -120,7 +120,10 @@ def to_yaml(made: Sequence[Manifest]) -> str:
         raise ImportError("launch --kubernetes writes YAML: pip install pyyaml") from None
 
     class Blocks(yaml.SafeDumper):
-        """Texts of several lines as they are."""
+        """Texts of several lines as they are, and no anchors."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
 
     def as_text(dumper: Any, value: str) -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)

@@ -56,7 +56,7 @@ class Run:
             raise Regroup
 
 
-def run(train: Callable[[Run], Result], state: State, member: Member | None = None) -> Result:
+def run(train: Callable[[Run], Result], state: State, member: Member | None = None) -> Result | None:
     """Train to the end, through the deaths and arrivals of ranks.
 
     Parameters
@@ -71,7 +71,7 @@ def run(train: Callable[[Run], Result], state: State, member: Member | None = No
 
     Returns
     -------
-    What `train` returned.
+    What `train` returned; None for a member that came when the job was done already.
 
     Raises
     ------
@@ -100,12 +100,14 @@ def run(train: Callable[[Run], Result], state: State, member: Member | None = No
         return result
 
 
-def _alone(train: Callable[[Run], Result], state: State, member: Member) -> Result:
-    """All steps are done here too, but the others have left before this one had heard of it."""
+def _alone(train: Callable[[Run], Result], state: State, member: Member) -> Result | None:
+    """All steps are done here too, but the others have left before this one had heard of it; or it came too late."""
     if state.kept < 0:
-        raise Finished("the job was done before this member could take part")
+        member.endpoint.close()
+        return None
     state.take_back()
-    result = train(Run(member, state, Group(0, [member.endpoint.name], member.endpoint, member.deadline, tag="alone/")))
+    group = Group(0, [member.endpoint.name], member.endpoint, member.deadline, tag="alone/")
+    result = train(Run(member, state, group))
     member.endpoint.close()
     return result
 

@@ -65,6 +65,7 @@ def test_the_stream_holds_what_was_made(kind: str, script: str) -> None:
     assert [one["kind"] for one in found] == KINDS[kind]
     assert list(yaml.safe_load_all(to_yaml(found))) == found
     assert "  train.py: |\n    import sys\n" in to_yaml(found)
+    assert "&id" not in to_yaml(found)
     assert {one["metadata"]["namespace"] for one in found} == {"course"}
 
 

@@ -270,3 +270,17 @@ def test_all_take_the_state_that_is_furthest() -> None:
 def test_a_state_that_was_not_kept_is_not_taken_back() -> None:
     with pytest.raises(ValueError, match="nothing was kept yet"):
         fresh().take_back()
+
+
+def test_who_comes_after_the_end_has_nothing_to_do() -> None:
+    network = Network()
+    rendezvous = Rendezvous(network.endpoint(NAME), 1, 2)
+
+    def member(name: str) -> Member:
+        endpoint = network.endpoint(name)
+        endpoint.connect(NAME, rendezvous.address)
+        return Member(endpoint)
+
+    assert run(lambda this: this.group.size, fresh(), member("m0")) == 1
+    assert run(lambda this: this.group.size, fresh(), member("m1")) is None
+    rendezvous.close()
