@@ -84,7 +84,6 @@ class DistributedDataParallel(Module):
         self._group = group
         self._find_unused, self._broadcast_buffers = find_unused_parameters, broadcast_buffers
         self._sync = True
-        self._used = np.zeros(len(self._named), np.uint8)
         self._used_work: Work | None = None
         for _, value in [*module.named_parameters(), *module.named_buffers()]:
             collectives.broadcast(value, 0, group=group)
@@ -123,12 +122,13 @@ class DistributedDataParallel(Module):
     def _look_for_unused(self, outputs: Any) -> None:
         reached = _leaves_of(outputs)
         self._reducer.unused = {name for name, parameter in self._named if parameter.node not in reached}
-        self._used[...] = [parameter.node in reached for _, parameter in self._named]
         self._used_work = None
 
     def _launch(self, bucket: Bucket, flat: np.ndarray) -> Work:
         if self._find_unused and self._used_work is None:
-            used = self._used.copy()
+            # A gradient of an earlier pass, under no_sync, is to be sent too.
+            here = [name not in self._reducer.unused or one.grad is not None for name, one in self._named]
+            used = np.array(here, np.uint8)
             self._used_work = collectives.all_reduce(used, "max", group=self._group, asynchronous=True)
         return collectives.all_reduce(flat, "mean", group=self._group, asynchronous=True)
 

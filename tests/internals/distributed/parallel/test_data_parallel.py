@@ -276,6 +276,19 @@ def test_what_no_rank_used_keeps_no_gradient_and_what_one_rank_used_is_averaged(
     assert first[4:] == second[4:] == [None, None]
 
 
+def test_what_was_used_only_under_no_sync_is_sent_with_the_next_pass() -> None:
+    def member(group: Group) -> list[np.ndarray]:
+        model = DistributedDataParallel(Branches(), group, find_unused_parameters=True)
+        with model.no_sync():
+            model(Tensor(X * (group.rank + 1)), 0).sum().backward()
+        model(Tensor(X), 1).sum().backward()
+        return [one.grad.numpy().copy() for one in model.parameters()]
+
+    for got in run_threads(2, member):
+        np.testing.assert_allclose(got[0], np.repeat(X.T, 2, axis=1) * 1.5)
+        np.testing.assert_allclose(got[2], np.repeat(X.T, 2, axis=1))
+
+
 def changed(change: Any) -> Any:
     def member(group: Group) -> None:
         model = DistributedDataParallel(Branches(), group, find_unused_parameters=True)
