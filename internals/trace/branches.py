@@ -20,6 +20,7 @@ from internals.ops import logical_and, logical_not, logical_or
 from internals.ops.table import is_array
 from internals.tensor import Tensor
 from internals.trace.errors import TraceError
+from internals.trace.sharing import may_be, refuse_shared_in, refuse_shared_rounds
 from internals.trace.state import PLAIN, same
 
 Thunk = Callable[[], Any]
@@ -84,6 +85,7 @@ def choose(
     names: Sequence[str],
     returns: bool,
     effects: str,
+    moved: Sequence[str],
     where: str,
 ) -> Any:
     """``if test: ... else: ...``; the variables it assigns, or what it returns."""
@@ -91,6 +93,7 @@ def choose(
     if not isinstance(test, Node):
         return then(*state) if test else otherwise(*state)
     _refuse_effects("if", effects, where)
+    refuse_shared_in(state, names, moved, where)
     branches = [lambda: then(*state), lambda: otherwise(*state)]
     if returns:
         return _chosen(test, branches, ("what it returns",), where, lambda value: (value,))[0]
@@ -103,6 +106,7 @@ def repeat(
     values: Sequence[Thunk],
     names: Sequence[str],
     effects: str,
+    moved: Sequence[str],
     where: str,
 ) -> Sequence[Any]:
     """``while test: ...``; a loop whose condition becomes a node on the way is part of the graph from there."""
@@ -111,7 +115,8 @@ def repeat(
         asked = test(*state)
         if isinstance(asked, Node):
             _refuse_effects("while", effects, where)
-            return _looped(test, body, state, names, where)
+            refuse_shared_in(state, names, moved, where)
+            return _looped(test, body, state, names, moved, where)
         if not asked:
             return state
         state = body(*state)
@@ -124,6 +129,7 @@ def count(
     values: Sequence[Thunk],
     names: Sequence[str],
     effects: str,
+    moved: Sequence[str],
     where: str,
 ) -> Sequence[Any]:
     """``for i in range(*bounds): ...``."""
@@ -145,6 +151,7 @@ def count(
     if not captured:
         return state
     _refuse_effects("for", effects, where)
+    refuse_shared_in(state, names, moved, where)
 
     def goes_on(following: Any, *state: Any) -> Any:
         inside = following < stop if step > 0 else following > stop
@@ -154,7 +161,7 @@ def count(
         return (following + step, *body(following, *state[1:]))
 
     first = state if not isinstance(state[0], Missing) else (index, *state[1:])
-    return _looped(goes_on, once, (index, *first), ("the count", *names), where)[1:]
+    return _looped(goes_on, once, (index, *first), ("the count", *names), moved, where)[1:]
 
 
 def _now(values: Sequence[Thunk], names: Sequence[str], why: str) -> tuple[Any, ...]:
@@ -195,6 +202,7 @@ def _chosen(
         graphs.append(graph)
     results: list[Any] = []
     outputs: list[list[Node]] = [[], []]
+    came: list[Sequence[Any]] = []
     for name, one, two in zip(names, *given, strict=True):
         if isinstance(one, Missing) or isinstance(two, Missing):
             results.append(Missing(name, f"{where}: the if"))
@@ -206,6 +214,7 @@ def _chosen(
                 "the same structure on both."
             )
         places = [_agreed(pair, graphs, outputs, name, where) for pair in zip(*leaves, strict=True)]
+        came += [pair for pair, place in zip(zip(*leaves, strict=True), places, strict=True) if type(place) is int]
         results.append((one, places))
     functions = [
         Function(graph, [], nodes, name)
@@ -213,6 +222,8 @@ def _chosen(
     ]
     then, otherwise = functions
     found = cond_op(then, otherwise)([test, *then.captures, *otherwise.captures]) if outputs[0] else []
+    for side in (0, 1):
+        _note_sharing(found, [pair[side] for pair in came])
     return tuple(
         one if isinstance(one, Missing) else tree.rebuilt(
             one[0], [found[place] if type(place) is int else place.value for place in one[1]]
@@ -264,12 +275,18 @@ def _agreed(pair: Sequence[Any], graphs: Any, outputs: list[list[Node]], name: s
 
 
 def _looped(
-    test: Callable[..., Any], body: Callable[..., Any], state: Sequence[Any], names: Sequence[str], where: str
+    test: Callable[..., Any],
+    body: Callable[..., Any],
+    state: Sequence[Any],
+    names: Sequence[str],
+    moved: Sequence[str],
+    where: str,
 ) -> tuple[Any, ...]:
     """A `while_loop` whose state is the values, and structures of them, that the variables have before it."""
     there = [i for i, value in enumerate(state) if not isinstance(value, Missing)]
     leaves = [leaf for i in there for leaf in tree.leaves(state[i])]
     moving = [i for i, leaf in enumerate(leaves) if _is_value(leaf)]
+    rounds: list[tuple[Sequence[Any], list[Any]]] = []
 
     def whole(values: Sequence[Any]) -> list[Any]:
         filled = list(leaves)
@@ -294,6 +311,8 @@ def _looped(
                 value.graph.arguments.add(value)  # still the caller's, in the first round
         after = body(*whole(values))
         found: list[Any] = []
+        given: list[Any] = []
+        rounds.append((values, given))
         position = 0
         for i in there:
             if tree.shape_of_tree(after[i]) != tree.shape_of_tree(state[i]) or isinstance(after[i], Missing):
@@ -309,12 +328,32 @@ def _looped(
                             "only values can change in a graph's loop."
                         )
                 else:
+                    given.append(leaf)
                     found.append(_like(leaf, values[moving.index(position)], names[i], where))
                 position += 1
+        called = [names[i] for i in there for _ in tree.leaves(state[i])]
+        refuse_shared_rounds([called[i] for i in moving], given, moved, where)
         return found
 
     start = [_float32(leaves[i]) for i in moving]
-    return tuple(whole(while_loop(asked, once, start)))
+    ended = while_loop(asked, once, start)
+    first = [leaves[i] for i in moving]
+    _note_sharing(ended, first)
+    inputs, outputs = rounds[-1]
+    _note_sharing(ended, [_same_in(leaf, inputs, first) for leaf in outputs])
+    return tuple(whole(ended))
+
+
+def _same_in(leaf: Any, inputs: Sequence[Any], first: Sequence[Any]) -> Any:
+    """What a round gave on, if it was given it, as it was before the loop."""
+    return next((before for value, before in zip(inputs, first, strict=True) if value is leaf), leaf)
+
+
+def _note_sharing(results: Sequence[Any], came: Sequence[Any]) -> None:
+    """Each result is, perhaps, what came in its place, which another result may be as well."""
+    for result, leaf in zip(results, came, strict=True):
+        twins = [other for other, one in zip(results, came, strict=True) if one is leaf and isinstance(leaf, Node)]
+        may_be(result, [leaf, *twins])
 
 
 def _float32(value: Any) -> Any:

@@ -26,6 +26,7 @@ from internals.tensor import Tensor, eager, inplace, is_recording, tensor
 from internals.tensor.storage import storage_of
 from internals.trace.convert import captured_forward
 from internals.trace.errors import TraceError
+from internals.trace.sharing import refuse_shared
 
 
 class _Tracing(threading.local):
@@ -141,6 +142,8 @@ def _rebinding(name: str) -> Callable[[Node, Any], Any]:
                 f"{line_outside()}: in-place {name} of an argument writes into the caller's Tensor, and a graph has no "
                 "hold of that. Write x = x + y, or return the new value."
             )
+        if _tracing.graphs:
+            refuse_shared(name, self, line_outside())
         return getattr(Node, f"__{name}__")(self, other)
 
     return rebound

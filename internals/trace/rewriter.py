@@ -145,7 +145,7 @@ class Rewriter(ast.NodeTransformer):
         call = self._call(
             "choose",
             [test, _load(then.name), _load(otherwise.name), values, _texts(ordered), ast.Constant(returns),
-             ast.Constant(effects), self._where(node)],
+             ast.Constant(effects), _texts(_moved([*node.body, *node.orelse])), self._where(node)],
             node,
         )  # fmt: skip
         last: ast.stmt = ast.Return(call) if returns else _unpack(ordered, call)
@@ -193,7 +193,7 @@ class Rewriter(ast.NodeTransformer):
         call = self._call(
             name,
             [*first, _load(asks.name), _load(body.name), self._values(names), _texts(names), ast.Constant(effects),
-             self._where(node)],
+             _texts(_moved(node.body)), self._where(node)],
             node,
         )  # fmt: skip
         return [asks, body, ast.copy_location(_unpack(names, call), node)]
@@ -294,6 +294,12 @@ def _assigned(body: Sequence[ast.AST]) -> set[str]:
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
     return {name for name in names if not name.startswith("_part_")}
+
+
+def _moved(body: Sequence[ast.AST]) -> list[str]:
+    """The variables that statements write into in place."""
+    targets = [node.target for node in _own(body) if isinstance(node, ast.AugAssign)]
+    return sorted({target.id for target in targets if isinstance(target, ast.Name)})
 
 
 def _effects(body: Sequence[ast.AST]) -> str:

@@ -233,3 +233,94 @@ def test_a_write_into_what_was_made_inside_is_one_for_it_alone() -> None:
         return total
 
     assert function(summed)(Tensor([1.0, 2.0])).tolist() == summed(Tensor([1.0, 2.0])).tolist() == [6.0, 12.0]
+
+
+# Writes in place into what is computed: right where nobody else has it, refused where somebody may
+
+
+def alone(x: Any) -> Any:
+    y = x * 2
+    y += 1
+    if x.sum() > 0:
+        y *= 3
+    for _ in range(2):
+        y -= x
+    return y
+
+
+def alias(x: Any) -> Any:
+    y = x * 2
+    z = y
+    y += 1
+    return y + z
+
+
+def alias_by_a_branch(x: Any) -> Any:
+    y, z = x * 2, x * 3
+    either = y if x.sum() > 0 else z
+    either += 1
+    return y + z
+
+
+def alias_by_a_nested_branch(x: Any) -> Any:
+    y, z = x * 2, x * 3
+    either = (y if x.sum() > 1 else z) if x.sum() > 0 else x * 4
+    y += 1
+    return y + z + either
+
+
+def alias_by_a_loop(x: Any) -> Any:
+    y, z = x * 2, x * 3
+    while z.sum() < 100:
+        y *= 2
+        y = z
+        z = z + 1
+    return y + z
+
+
+def alias_before_a_branch(x: Any) -> Any:
+    y = x * 2
+    z = y
+    if x.sum() > 0:
+        y += 1
+    return y + z
+
+
+def alias_of_an_argument_of_a_function(x: Any) -> Any:
+    def moved(inner: Any) -> Any:
+        inner += 1
+        return inner
+
+    y = x * 2
+    return moved(y) + y
+
+
+def view(x: Any) -> Any:
+    y = x * 2
+    row = y[:1]
+    y += 1
+    return y + row
+
+
+def view_itself(x: Any) -> Any:
+    y = x * 2
+    row = y[:1]
+    row += 1
+    return y
+
+
+@pytest.mark.parametrize(
+    "program",
+    [alias, alias_by_a_branch, alias_by_a_nested_branch, alias_by_a_loop, alias_before_a_branch,
+     alias_of_an_argument_of_a_function, view, view_itself],
+    ids=lambda program: program.__name__,
+)  # fmt: skip
+def test_a_write_into_what_somebody_else_has_is_refused(program: Any) -> None:
+    """Eager code changes both; a graph would change one, and say nothing."""
+    with pytest.raises(TraceError, match=r"test_writes.py:\d+: in-place .* (at once|shares its memory)"):
+        function(program)(Tensor([1.0, 2.0]))
+
+
+def test_a_write_into_what_nobody_else_has_is_what_it_is_in_python() -> None:
+    for values in ([1.0, 2.0], [-1.0, -2.0]):
+        assert function(alone)(Tensor(values)).tolist() == alone(Tensor(values)).tolist()
