@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
+from operator import index
 from types import TracebackType
 from typing import Any
 
@@ -183,7 +184,8 @@ class Client:
         DeadlineExceeded
             Names the data shards that are missing, and their trainers.
         """
-        step = self.step if step is None else step
+        self._check_initialised("pull")
+        step = self.step if step is None else index(step)
         return self._take_in(self._links.ask(lambda server: Message("pull"), step=step, shard=shard, dense=True))
 
     def push(
@@ -334,6 +336,13 @@ class Client:
             raise LookupError(f"{self.name}: there is no table {name!r}; create_table was called for {known}")
         return self._tables[name]
 
+    def _check_initialised(self, what: str) -> None:
+        if not self._layouts and not self._tables:
+            raise DistributedError(
+                f"{what}: {self.name} asks before the parameters are initialised; call init first, with None where "
+                "another trainer has the values"
+            )
+
     def _take_in(self, answers: list[Message]) -> dict[str, np.ndarray]:
         # Only when all are there: a trainer that has to repeat a step needs the values it had.
         for server, answer in enumerate(answers):
@@ -350,15 +359,15 @@ class Client:
         examples: float,
         rows: Mapping[str, tuple[Any, Any]] | None,
     ) -> Outgoing:
-        if not self._layouts and not self._tables:
-            raise DistributedError(f"push: {self.name} pushes before the parameters are initialised; call init first")
+        self._check_initialised("push")
         if shard is None:
             if not self.shards:
                 raise ValueError(f"push: {self.name} has no data shard of its own; say which one with shard=")
             shard = self.shards[0]
         if step is None:
             step = self.step if self.mode == "sync" else self.clocks.get(shard, 0)
-        if not isinstance(examples, int | float) or not 0 <= examples < float("inf"):
+        shard, step = index(shard), index(step)
+        if not isinstance(examples, int | float | np.number) or not 0 <= examples < float("inf"):
             raise ValueError(f"push: {self.name}: examples={examples!r}; it is the size of a batch")
         who = f"push: {self.name}"
         checked, all_finite = checked_gradients(gradients, self._layouts, who, self._nonfinite)

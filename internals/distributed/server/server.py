@@ -121,6 +121,8 @@ class Server:
         self._trainers: dict[str, _Trainer] = {}
         self._left: dict[str, str] = {}
         """Trainers that are gone, and why."""
+        self._ever: set[str] = set()
+        """All trainers that were here."""
         self._owners = Ownership(shards)
         self._news = 0
         """How often it changed who works on what."""
@@ -135,6 +137,7 @@ class Server:
         self._writer = Writer(self._checkpoints) if self._checkpoints else None
         self._unsaved: str | None = None
         """Why the last checkpoint could not be written."""
+        self._loading = threading.Lock()
         self._ready = False
         for kind, handler in self._handlers().items():
             endpoint.on(kind, handler)
@@ -225,6 +228,7 @@ class Server:
         if known is not None and known.token != told["token"]:
             raise ValueError(f"there is a trainer {who} here already; each needs a rank of its own")
         self._left.pop(who, None)
+        self._ever.add(who)
         if known is None:
             self._trainers[who] = _Trainer(told["token"], told["rank"])
             if self._owners.join(who, told["rank"]):
@@ -263,14 +267,17 @@ class Server:
             return LATER
         return Message("", self._store.layout)
 
-    def _init(self, message: Message, reply: Reply) -> Message:
-        if self._store.init(message):
-            if self._writer:
-                self._save()
-            for waiting in self._for_layout:
-                waiting(Message("", self._store.layout or {}))
-            self._for_layout.clear()
-        return Message("")
+    def _init(self, message: Message, reply: Reply) -> Message | object:
+        if not self._store.init(message):
+            return Message("")
+        for waiting in self._for_layout:
+            waiting(Message("", self._store.layout or {}))
+        self._for_layout.clear()
+        if not self._writer:
+            return Message("")
+        # Before anybody trains: a server that dies from here on has something to come back from.
+        self._save(lambda error: reply.fail(error) if error else reply())
+        return LATER
 
     def _table(self, message: Message, reply: Reply) -> Message:
         self._store.make_table(message.fields["name"], TableSpec(**message.fields["spec"]), message.source)
@@ -334,7 +341,8 @@ class Server:
         if self._trainers.pop(message.source, None) and not done:
             self._gone(message.source, "it left")
         self._waiting = [one for one in self._waiting if one.message.source != message.source]
-        if done and not self._trainers:
+        # A trainer that has not come yet will.
+        if done and not self._trainers and len(self._ever) >= self._consistency.shards:
             self._done.set()
         return Message("")
 
@@ -415,6 +423,12 @@ class Server:
             raise ValueError(f"{self.endpoint.name} has no checkpoints; pass checkpoint= on all servers, or on none")
         if self._writer:
             self._writer.drain()
+        # While this server is being made, one that comes back at the same time may ask it to load in another thread.
+        with self._loading:
+            self._load_whole(step, generation)
+
+    def _load_whole(self, step: int, generation: int) -> None:
+        assert self._checkpoints is not None
         plain, arrays = self._checkpoints.load(step)
         if plain["mode"] != self.mode:
             raise ValueError(f"the checkpoint is of mode {plain['mode']!r}, this server runs {self.mode!r}")
