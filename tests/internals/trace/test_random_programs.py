@@ -105,7 +105,7 @@ def run(program: Callable[..., Any], values: np.ndarray, n: Any) -> tuple[float,
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("seed", [*range(5), *[pytest.param(n, marks=pytest.mark.slow) for n in range(5, 120)]])
+@pytest.mark.parametrize("seed", [*range(5), *[pytest.param(n, marks=pytest.mark.slow) for n in range(5, 60)]])
 def test_a_random_program(seed: int, tmp_path: Path) -> None:
     path = tmp_path / f"program_{seed}.py"
     path.write_text(Author(seed).program())

@@ -273,8 +273,8 @@ def alias_by_a_loop(x: Any) -> Any:
     y, z = x * 2, x * 3
     while z.sum() < 100:
         y *= 2
-        y = z
         z = z + 1
+        y = z
     return y + z
 
 
