@@ -33,6 +33,7 @@ PAGES = [
     "chapters/15_parameter_server",
     "chapters/16_collectives",
     "chapters/18_scale",
+    "chapters/19_formats",
     "search",
     "genindex",
 ]
