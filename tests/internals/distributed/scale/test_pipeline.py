@@ -75,9 +75,11 @@ def piped(group: Group, schedule: str, micros: int, steps: int, recompute: bool 
     }
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("micros", [1, 3, 4])
-@pytest.mark.parametrize("stages", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("recompute", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("micros", [pytest.param(1, marks=pytest.mark.slow), 3, 4])
+@pytest.mark.parametrize(
+    "stages", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_equal_to_the_whole_model(schedule: str, stages: int, micros: int, recompute: bool) -> None:
     losses, first, parameters = single(3)

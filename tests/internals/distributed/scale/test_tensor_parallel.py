@@ -104,7 +104,7 @@ def beside(group: Group, make: Any, *arguments: Any) -> dict[str, Any]:
     return trained(make(group), *arguments)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MODULES)
 def test_equal_to_the_single_module(name: str, size: int, optimizer: str) -> None:
