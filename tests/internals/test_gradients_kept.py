@@ -178,7 +178,8 @@ INTEGER_OR_BOOLEAN = {
 CUT_OFF_ON_PURPOSE = {"detach", "data", "grad", "numpy", "item", "tolist", "storage", "base", "__reduce__"}
 ABOUT_THE_TENSOR = {
     "backward", "device", "dtype", "is_contiguous", "is_leaf", "is_view", "itemsize", "nbytes", "ndim", "node",
-    "offset", "register_hook", "requires_grad", "retain_grad", "shape", "size", "strides", "version",
+    "offset", "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "retain_grad", "shape", "size",
+    "strides", "version",
 }  # fmt: skip
 """What is asked of a tensor that is no tensor."""
 
