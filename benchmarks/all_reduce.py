@@ -133,9 +133,7 @@ def trained(group: Group, rounds: int) -> dict[str, list[float]]:
             began, worked = time.perf_counter(), time.process_time()
             run()
             taken = time.perf_counter() - began, time.process_time() - worked
-            longest = [
-                slowest(seconds if name != "one process" or group.rank == 0 else 0.0, group) for seconds in taken
-            ]
+            longest = [slowest(seconds, group) for seconds in taken]  # a rank that rests takes next to nothing
             if turn:
                 times[name].append(longest[0])
                 times[f"{name}, processor"].append(longest[1])
@@ -180,10 +178,8 @@ def main() -> None:
         for what, meaning in (("", "as fast"), (", processor", "less processor time for each rank")):
             alone, together = times[f"one process{what}"], times[f"data parallel{what}"]
             ratio = statistics.median(a / b for a, b in zip(alone, together, strict=True))
-            print(
-                f"  one process {statistics.median(alone) * 1e3:.1f} ms, two {statistics.median(together) * 1e3:.1f} ms: "
-                f"{ratio:.2f}x {meaning}"
-            )
+            one, two = (statistics.median(seconds) * 1e3 for seconds in (alone, together))
+            print(f"  one process {one:.1f} ms, two {two:.1f} ms: {ratio:.2f}x {meaning}")
 
 
 if __name__ == "__main__":
