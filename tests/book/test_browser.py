@@ -32,6 +32,7 @@ PAGES = [
     "chapters/12_training",
     "chapters/15_parameter_server",
     "chapters/16_collectives",
+    "chapters/17_distributed_graphs",
     "chapters/18_scale",
     "chapters/19_formats",
     "search",

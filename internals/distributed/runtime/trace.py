@@ -15,7 +15,7 @@ class Clocks:
     """What to add to each task's clock to have one's own.
 
     A task that answers "it is t" was asked at some time before t and answered at some time after. If both ways took as
-    long, t was the middle of the two (Mills 1991, RFC 1305); it is off by at most half the time that the answer took.
+    long, t was the middle of the two (Mills 1992, RFC 1305); it is off by at most half the time that the answer took.
     """
 
     def __init__(self) -> None:
