@@ -296,6 +296,7 @@ def test_edges_reach_where_answers_break() -> None:
     assert {len(one["gradients"]) for one in edges["buckets"]} == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(
     "forged",
