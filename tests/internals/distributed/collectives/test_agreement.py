@@ -208,3 +208,21 @@ def test_a_message_that_is_none_of_ours_is_no_result() -> None:
     told = outcomes(2, member)
     assert all(type(error) is MismatchError for error in told)
     assert "rank 1 got a message of call first from rank 0" in str(told[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", [shapes, operations, order, asynchronous], ids=lambda mistake: mistake.__name__)
+def test_who_finds_a_mismatch_tells_the_others_before_it_leaves(mistake: Callable[[Group], Any]) -> None:
+    told: Told = [None] * 4
+
+    def member(group: Group) -> None:
+        communicator(group)
+        try:
+            mistake(group)
+            collectives.barrier(group=group)
+        except DistributedError as error:
+            told[group.rank] = error
+            group.close()
+
+    run_threads(4, member)
+    assert [type(error) for error in told] == [MismatchError] * 4
