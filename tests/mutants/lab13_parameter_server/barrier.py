@@ -90,33 +90,6 @@ class SyncServer:
             self.version += 1
 
 
-# %% wrong: one more than there are is waited for | the weights did not move|gives None
-
-
-class SyncServer:
-    def __init__(self, weights, trainers, lr):
-        self.weights, self.trainers, self.lr = np.array(weights), trainers, lr
-        self.version, self.alive, self.came = 0, set(range(trainers)), {}
-
-    def push(self, trainer, step, gradient):
-        if step == self.version and trainer not in self.came:
-            self.came[trainer] = gradient
-            self.close_round()
-
-    def pull(self, trainer, step):
-        return self.weights if self.version >= step else None
-
-    def lost(self, trainer):
-        self.alive.discard(trainer)
-        self.close_round()
-
-    def close_round(self):
-        if len(self.came) > len(self.alive):
-            self.weights = self.weights - self.lr * sum(self.came.values()) / len(self.came)
-            self.came = {}
-            self.version += 1
-
-
 # %% wrong: averaged twice | average once
 
 
@@ -464,33 +437,6 @@ class SyncServer:
     def close_round(self):
         if self.came and self.came.keys() >= self.alive:
             self.weights = self.weights + self.lr * sum(self.came.values()) / len(self.came)
-            self.came = {}
-            self.version += 1
-
-
-# %% wrong: only the last gradient is applied | only the gradient of trainer|was not in the average
-
-
-class SyncServer:
-    def __init__(self, weights, trainers, lr):
-        self.weights, self.trainers, self.lr = np.array(weights), trainers, lr
-        self.version, self.alive, self.came = 0, set(range(trainers)), {}
-
-    def push(self, trainer, step, gradient):
-        if step == self.version and trainer not in self.came:
-            self.came[trainer] = self.last = gradient
-            self.close_round()
-
-    def pull(self, trainer, step):
-        return self.weights if self.version >= step else None
-
-    def lost(self, trainer):
-        self.alive.discard(trainer)
-        self.close_round()
-
-    def close_round(self):
-        if self.came and self.came.keys() >= self.alive:
-            self.weights = self.weights - self.lr * self.last
             self.came = {}
             self.version += 1
 

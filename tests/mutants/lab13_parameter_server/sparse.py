@@ -383,36 +383,6 @@ class SparseTable:
         return self.rows[one]
 
 
-# %% wrong: without the root | expected
-
-
-class SparseTable:
-    def __init__(self, dim, lr, start):
-        self.dim, self.lr, self.start = dim, lr, start
-        self.rows, self.squares = {}, {}
-
-    def pull(self, ids):
-        found = [self.row(int(one)) for one in ids]
-        return np.array(found).reshape(len(found), self.dim)
-
-    def push(self, ids, gradients):
-        summed = {}
-        for one, gradient in zip(ids.tolist(), gradients, strict=True):
-            summed[one] = summed.get(one, 0) + gradient
-        for one, gradient in summed.items():
-            row = self.row(one)
-            self.squares[one] = self.squares.get(one, 0) + gradient * gradient
-            self.rows[one] = row - self.lr * gradient / (self.squares[one] + 1e-10)
-
-    def known(self):
-        return list(self.rows)
-
-    def row(self, one):
-        if one not in self.rows:
-            self.rows[one] = np.array(self.start(one))
-        return self.rows[one]
-
-
 # %% wrong: no ids make an array without columns | shape
 
 
