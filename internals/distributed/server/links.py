@@ -254,12 +254,14 @@ class Links:
         return PeerLost(link.name, f"{where} did not come back within {self._patience:g} s ({lost})")
 
     def _explained(self, link: Link, step: int | None, error: DeadlineExceeded) -> DeadlineExceeded:
+        """The error, with the names of those that a barrier waits for."""
         if step is None:
             return error
+        text = f"{self._endpoint.name}: {link.name} did not answer within {self._deadline:g} s"
         with suppress(DistributedError):
             told = self._endpoint.call(link.name, Message("missing", {"step": step}), 2.0).fields
             if told["shards"]:
                 pairs = zip(told["shards"], told["owners"], strict=True)
                 lacking = ", ".join(f"data shard {shard} of {owner}" for shard, owner in pairs)
-                return DeadlineExceeded(f"{error}; {link.name} waits for step {step} of {lacking}")
-        return error
+                text += f": it waits for step {step} of {lacking}"
+        return DeadlineExceeded(text)

@@ -259,7 +259,10 @@ def test_who_is_waited_for_is_named(job: Callable[..., Job]) -> None:
     client, other = one.client(0, deadline=0.2), one.client(1)
     client.init(parameters())
     other.init(parameters())
-    with pytest.raises(DeadlineExceeded, match=r"step 1 of data shard 1 of trainer:1, data shard 2 of no trainer yet"):
+    with pytest.raises(
+        DeadlineExceeded,
+        match=r"trainer:0: server:[01] .* 0.2 s: it waits for step 1 of data shard 1 of trainer:1, data shard 2 of no ",
+    ):
         client.pushpull({}, shard=0, step=0)
 
 
