@@ -84,6 +84,7 @@ def order_edges(rng: np.random.Generator) -> list[Inputs]:
         ordered({"a": ["a"]}),
         ordered({"a": ["b"], "b": ["a"]}),
         ordered({"a": [], "b": ["a", "d"], "c": ["b"], "d": ["c"], "e": ["d"]}),  # a cycle in the middle
+        ordered({"e": ["d"], "a": [], "d": ["c"], "c": ["b"], "b": ["d", "a"]}),  # one that only reads from it first
         ordered({"a": [], "b": ["a"], "c": ["c"]}),
         ordered({}, LENGTH),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import pairwise
 from typing import Any, TypeGuard
@@ -71,10 +72,13 @@ def order(inputs: Inputs, got: Any, want: Any) -> list[str]:
     if "cycle" in got:
         if not want["cycle"]:
             return ["CycleError was raised, but there is no cycle: every node can run after its inputs."]
-        named = {name for name in _on_cycles(graph) if name in str(got["cycle"])}
-        return (
-            [] if named else ["The message of CycleError names no node of the cycle. Whoever reads it has to find it."]
-        )
+        # By whole words, of which one may be a node's name and an article: "there is a cycle".
+        words = re.findall(r"\w+", re.sub(r"\ba (?=(cycle|circle|loop|node)\b)", "", str(got["cycle"])))
+        named, circle = [word for word in words if word in graph], _on_cycles(graph)
+        if circle.intersection(named):
+            return []
+        only = f"It names {named[0]}, which only waits for the cycle." if named else "Whoever reads it has to find it."
+        return [f"The message of CycleError names no node of the cycle. {only}"]
     found = got.get("order")
     if not _strings(found):
         return ["run_order did not give a list of names."]

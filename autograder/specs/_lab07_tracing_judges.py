@@ -160,9 +160,11 @@ def prune_judge(inputs: Inputs, got: Any, want: Any) -> list[str]:
         found = np.asarray(run(got, inputs["arrays"]))
     if compare(found, value):
         stay = [f"{i} ({program[1][i][0]})" for i in needed(program)]
+        if not stay:
+            return ["The program computes something else now. The result is an input, and needs no step at all."]
         return [
-            f"The program computes something else now. The result needs the steps {', '.join(stay) or 'none'}, and "
-            "their operands renumbered."
+            f"The program computes something else now. The result needs the steps {', '.join(stay)}, and their "
+            "operands renumbered."
         ]
     if len(got[1]) > count:
         return [f"{len(got[1])} steps stay, where the result needs {count}: a step that only dead steps read is dead."]

@@ -188,3 +188,26 @@ def run_order(nodes, inputs):
 
 def run_order(nodes, inputs):
     return [name for name in nodes if not inputs[name]]
+
+
+# %% wrong: names the first node that is left, which may only read from the cycle | names no node of the cycle
+
+
+def run_order(nodes, inputs):
+    waits = {name: len(inputs[name]) for name in nodes}
+    readers = {name: [] for name in nodes}
+    for name in nodes:
+        for one in inputs[name]:
+            readers[one].append(name)
+    ready, done = [name for name in nodes if not waits[name]], []
+    while ready:
+        name = ready.pop()
+        done.append(name)
+        for reader in readers[name]:
+            waits[reader] -= 1
+            if not waits[reader]:
+                ready.append(reader)
+    left = [name for name in nodes if waits[name]]
+    if left:
+        raise CycleError(f"there is a cycle: {left[0]}")
+    return done
