@@ -53,6 +53,8 @@ def tune(socket: zmq.Socket[Any]) -> None:
     socket.set(zmq.HEARTBEAT_IVL, HEARTBEAT)
     socket.set(zmq.HEARTBEAT_TIMEOUT, SILENCE)
     socket.set(zmq.HEARTBEAT_TTL, SILENCE)
+    # A heartbeat waits behind what is being sent: a peer that has stopped reading is TCP's to find.
+    socket.set(zmq.TCP_MAXRT, SILENCE)
     socket.set(zmq.HANDSHAKE_IVL, 5000)
 
 

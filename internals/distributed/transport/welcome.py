@@ -40,6 +40,8 @@ AGAIN = 0.25
 """Seconds between two tries to take a name that may be of a process that just died."""
 CONTESTED = 2 * SILENCE / 1000
 """Seconds for which a name is taken after which whoever has it is alive."""
+TRIES = 3
+"""Connections that are broken off before a word is said after which it is no accident."""
 FORGOTTEN = 60.0
 """Seconds after which nobody who wanted a name that was taken is still trying."""
 ERRORS = {error.__name__: error for error in (AuthenticationError, ProtocolError)}
@@ -68,8 +70,9 @@ class Meeting:
     def hello(self) -> Hello:
         return dataclasses.replace(self._hello, probe=self._endpoint._probe())
 
-    def bye(self) -> list[Any]:
-        return pack(Message(""), BYE, 0)
+    def bye(self, why: str = "") -> list[Any]:
+        """A goodbye; with the reason, where it is the peer's fault."""
+        return pack(Message("", {"why": why.encode(errors="replace").decode()}), BYE, 0)
 
     def _proof_of(self, hello: Hello) -> str:
         return proof(self._endpoint._secret, hello.name, hello.job, hello.incarnation, hello.address)
@@ -78,20 +81,25 @@ class Meeting:
 
     def knock(self, peer: str, address: str, end: float, deadline: float) -> None:
         """Connect to `address` until it lets us in, and wait until it has connected back."""
-        endpoint = self._endpoint
+        endpoint, broken = self._endpoint, 0
         while True:
-            link = endpoint._dial(peer, address)
+            link = None
             try:
+                link = endpoint._dial(peer, address)
                 self._let_in(link, end, deadline)
+                break
             except BaseException as error:
-                link.close("not let in")
-                link.watch.close(0)
-                if not isinstance(error, DuplicateName) or error.final or time.monotonic() + AGAIN > end:
+                if link is not None:
+                    link.close("not let in")
+                    link.watch.close(0)
+                broken += isinstance(error, PeerLost)
+                if broken == TRIES:
+                    raise self._foreign(peer, address) from None
+                may_change = isinstance(error, PeerLost) or (isinstance(error, DuplicateName) and not error.final)
+                if not may_change or endpoint._closed or time.monotonic() + AGAIN > end:
                     raise
                 time.sleep(AGAIN)
-                continue
-            endpoint._adopt(link)
-            break
+        endpoint._adopt(link)
 
         def known() -> bool | None:
             return True if peer in endpoint._heard else None
@@ -118,29 +126,31 @@ class Meeting:
             if link.watch in events:
                 told = recv_monitor_message(link.watch)
                 failures += told["event"] == zmq.Event.DISCONNECTED
-                self._fail(link, told["event"], failures)
+                self._fail(link, told["event"], told["value"], failures)
         raise DeadlineExceeded(f"{endpoint.name}: nobody named {link.peer!r} answers at {link.address} "
                                f"within {deadline:g} s")  # fmt: skip
 
-    def _fail(self, link: Link, event: int, failures: int) -> None:
+    def _fail(self, link: Link, event: int, value: int, failures: int) -> None:
         import zmq
 
-        who = f"who listens at {link.address} (to be {link.peer})"
         if event == zmq.Event.HANDSHAKE_SUCCEEDED:
             link.up = True
         elif event == zmq.Event.DISCONNECTED and link.up:
             raise PeerLost(link.peer, f"its connection at {link.address} broke before it said welcome")
-        elif event in (zmq.Event.HANDSHAKE_FAILED_PROTOCOL, zmq.Event.HANDSHAKE_FAILED_AUTH):
+        elif event == zmq.Event.HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             raise AuthenticationError(
-                f"{self._endpoint.name}: {who} has another way to authenticate: the secret of the job is to be the "
-                "same on all, and the address the one it gives"
+                f"{self._endpoint.name}: who listens at {link.address} (to be {link.peer}) has another way to "
+                "authenticate: the secret of the job is to be the same on all, and the address the one it gives"
             )
-        elif event == zmq.Event.DISCONNECTED and failures >= 3:
-            if not is_loopback(split(link.address)[0]):
-                raise AuthenticationError(
-                    f"{self._endpoint.name}: {who} refuses our key: the secret of the job is to be the same on all"
-                )
-            raise ProtocolError(f"{self._endpoint.name}: {who} speaks another protocol; is it the right port?")
+        elif event == zmq.Event.DISCONNECTED and failures >= TRIES:
+            raise self._foreign(link.peer, link.address)
+
+    def _foreign(self, peer: str, address: str) -> DistributedError:
+        """The error for who ends every connection before anything is said."""
+        who = f"{self._endpoint.name}: who listens at {address} (to be {peer})"
+        if is_loopback(split(address)[0]):
+            return ProtocolError(f"{who} speaks another protocol; is it the right port?")
+        return AuthenticationError(f"{who} refuses our key: the secret of the job is to be the same on all")
 
     def _answered(self, link: Link, frames: list[Any]) -> None:
         endpoint = self._endpoint

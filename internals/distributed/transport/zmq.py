@@ -92,6 +92,7 @@ class ZmqEndpoint(Endpoint):
         self.contested: set[str] = set()
         self._reader: int | None = None
         self._turns = 0
+        self._knocking = 0
         self._agenda = Agenda(name)
         self._poller = self._zmq.Poller()
         self._thread = threading.Thread(target=self._serve, name=f"endpoint {name}", daemon=True)
@@ -145,7 +146,13 @@ class ZmqEndpoint(Endpoint):
             link = self._links.get(peer)
             if link is not None and link.address == address and peer in self._heard and peer not in self._lost:
                 return
-        self._meeting.knock(peer, address, time.monotonic() + deadline, deadline)
+        with self._arrival:
+            self._knocking += 1
+        try:
+            self._meeting.knock(peer, address, time.monotonic() + deadline, deadline)
+        finally:
+            with self._arrival:
+                self._knocking -= 1
 
     def _dial(self, peer: str, address: str) -> Link:
         """A new link on which nothing was said yet but hello."""
@@ -165,7 +172,12 @@ class ZmqEndpoint(Endpoint):
         except BaseException:
             dealer.close(0)
             raise
-        link.send(pack(self._meeting.hello().message(), HELLO, 0))
+        try:
+            link.send(pack(self._meeting.hello().message(), HELLO, 0))
+        except BaseException:
+            link.close("nothing could be said")
+            link.watch.close(0)
+            raise
         return link
 
     def _adopt(self, link: Link) -> Link:
@@ -263,7 +275,9 @@ class ZmqEndpoint(Endpoint):
             self._heard[known] = time.monotonic()
             if arrival.way == BYE:
                 self._partings.add(known)
-                self._post(lambda: self._drop(known, self._links.get(known), "it left"))
+                why = str(self._message(arrival, known).fields.get("why", ""))[:500]
+                left = f"it gave this one up: {why}" if why else "it left"
+                self._post(lambda: self._drop(known, self._links.get(known), left))
             elif arrival.way == ATTACHED:
                 self._links[known].attached = True
             elif arrival.way == CALL:
@@ -370,8 +384,8 @@ class ZmqEndpoint(Endpoint):
             self._heard.pop(peer, None)
             for route in [route for route, name in self._names.items() if name == peer]:
                 del self._names[route]
-        if reason == "it left":
-            link.close(reason, 1000, self._meeting.bye())
+        if link.broken is None:
+            link.close(reason, 1000, self._meeting.bye("" if peer in self._partings else reason))
         else:
             link.close(reason)
         self._unwatch(link)
@@ -395,7 +409,7 @@ class ZmqEndpoint(Endpoint):
         """Say goodbye, wait until the peers have read it (it comes after all else), and give everything back."""
         while True:
             with self._arrival:
-                if self._reader is None:
+                if self._reader is None and not self._knocking:
                     self._reader = threading.get_ident()
                     break
             time.sleep(TURN / 4000)
@@ -426,7 +440,7 @@ class ZmqEndpoint(Endpoint):
             self._unwatch(self._watched[watch])
         self._router.close(0)
         self._agenda.close()
-        self._context.term()
+        self._context.destroy(0)
 
 
 @atexit.register
