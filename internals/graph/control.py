@@ -111,13 +111,19 @@ def while_loop(
     n = len(state)
     test, _ = Function.build(condition, state, name="condition", loops=True)
     check_condition("while_loop", test.outputs[0])
-    step, _ = Function.build(lambda *values: list(body(*values)), state, name="body", loops=True)
+    step, _ = Function.build(lambda *values: _several("while_loop", body(*values)), state, name="body", loops=True)
     _same_outputs("while_loop: the state before and after the body", step.inputs[:n], step.outputs)
     if _turn(test) is not None or _turn(step) is not None:  # something is drawn: rounds are counted
         test, step = _counting(test, n), _counting(step, n, goes_on=True)
         state = [*state, Tensor(np.zeros((), np.int64), device=_place_of(state))]
     loop, _ = while_op(test, step, len(state), most)
     return list(loop([*state, *test.captures, *step.captures])[:n])
+
+
+def _several(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, tuple | list):
+        raise GraphError(f"{name}: the body gives lists of values, got {type(given).__name__}.")
+    return list(given)
 
 
 def _turn(function: Function) -> Node | None:
@@ -223,8 +229,10 @@ def scan(body: Callable[..., Any], carry: Sequence[Any], rows: Sequence[Any]) ->
     n = len(carry)
 
     def flat(*values: Any) -> list[Any]:
-        after, outputs = body(list(values[:n]), list(values[n:]))
-        return [*after, *outputs]
+        found = body(list(values[:n]), list(values[n:]))
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise GraphError(f"scan: the body gives a pair, the carry and the outputs, got {type(found).__name__}.")
+        return [*_several("scan", found[0]), *_several("scan", found[1])]
 
     single = [Spec(value.shape[1:], value.dtype) for value in rows]
     step, _ = Function.build(flat, [*carry, *single], name="body", loops=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from internals.graph.node import GraphError, Node, infer
 from internals.ops.rules import promoted
-from internals.ops.spec import Spec
+from internals.ops.spec import Spec, as_dtype
 from internals.ops.table import Op, is_array, style
 from internals.tensor import Tensor
 from internals.tensor.results import RESULT
@@ -82,6 +82,8 @@ class Graph:
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
         """Names of nodes made inside start with ``name/``; the same scope opened again is another one."""
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"scope: the name must be a text that is not empty, got {name!r}.")
         self._scope.append(self._unique(self._full(name)))
         try:
             yield
@@ -154,7 +156,7 @@ class Graph:
 
     def placeholder(self, shape: Sequence[int | None], dtype: Any = np.float32, *, name: str = "") -> Node:
         """A value that is fed to each run; sizes may be None, to be known then."""
-        node = self.add(PLACEHOLDER, (), {"shape": _known(shape), "dtype": np.dtype(dtype)}, name=name)
+        node = self.add(PLACEHOLDER, (), {"shape": _known(shape), "dtype": as_dtype("placeholder", dtype)}, name=name)
         node.shape = tuple(shape)
         return node
 

@@ -65,6 +65,8 @@ class Session:
         threads: int = 1,
         device: str | Device = cpu,
     ) -> None:
+        if not isinstance(graph, Graph):
+            raise GraphError(f"session: expected a Graph, got {type(graph).__name__}.")
         self.graph, self.passes, self.device = graph, tuple(passes), device_called(device)
         self.executor = Executor(threads)
         self.state = State()
@@ -166,6 +168,8 @@ class Session:
         """
         self._check_open()
         wanted = list(fetches) if isinstance(fetches, list | tuple) else [fetches]
+        if feeds is not None and not isinstance(feeds, Mapping):
+            raise GraphError(f"session: feeds are a dict from nodes to values, got {type(feeds).__name__}.")
         given = {node: self._fed(node, value) for node, value in (feeds or {}).items()} if feeds else {}
         answers = [one if one is None else _handed_out(one) for one in self._run(wanted, given, timeline)]
         return answers if isinstance(fetches, list | tuple) else answers[0]
@@ -298,7 +302,13 @@ class Session:
         array = value.data if isinstance(value, Tensor) else value
         if pieces.check_feed is not None:
             return pieces.check_feed(node.name, node.shape, node.dtype.name, np.asarray(array))
-        array = array if is_array(array) else np.asarray(array)
+        try:
+            array = array if is_array(array) else np.asarray(array)
+        except (ValueError, TypeError) as error:
+            raise GraphError(
+                f"session: {node.name} (made at {node.where}) takes {spec_text(node.shape, node.dtype)}, and was fed "
+                f"what is no array: {error}"
+            ) from None
         if array.dtype != node.dtype:
             if is_array(value) or isinstance(value, Tensor) or not np.can_cast(array.dtype, node.dtype, "same_kind"):
                 raise GraphError(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, grad, ops
-from internals.graph import Graph, GraphError, Session, assign, gradients, read, while_loop
+from internals.graph import Graph, GraphError, Session, assign, gradients, read, scan, while_loop
 
 
 def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -188,3 +188,29 @@ def test_a_closed_session_says_so() -> None:
         session.run([])
     with pytest.raises(GraphError, match="closed already"):
         session.close()
+
+
+WRONG_CALLS: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
+    (lambda graph, x, s: s.run(x * 2.0, {x: [[1, 2], [3]]}), r"x \(made at test_graph.py:\d+\).*fed what is no array"),
+    (lambda graph, x, s: s.run(x * 2.0, [1]), "feeds are a dict from nodes to values, got list"),
+    (lambda graph, x, s: Session(3), "session: expected a Graph, got int"),
+    (lambda graph, x, s: graph.placeholder((1,), "nope"), "placeholder: .*nope"),
+    (lambda graph, x, s: graph.scope(3).__enter__(), "scope: the name must be a text"),
+    (lambda graph, x, s: while_loop(lambda i: i.sum() < 3, lambda i: None, [x]), "while_loop: the body gives lists"),
+    (lambda graph, x, s: scan(lambda c, r: None, [x], [x]), "scan: the body gives a pair"),
+    (lambda graph, x, s: scan(lambda c, r: (c, r[0]), [x], [x]), "scan: the body gives lists of values, got Node"),
+    (
+        lambda graph, x, s: s.run(while_loop(lambda i: i.sum() < 3, lambda i: [i * 1.0], [x], most=9)[0], {x: ZEROS}),
+        r"while_loop \(made at test_graph.py:\d+\): while_loop: still running after 9 iterations",
+    ),
+]
+ZEROS = np.zeros((2, 2), np.float32)
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG_CALLS)
+def test_a_call_that_makes_no_sense_says_so(call: Callable[..., Any], message: str) -> None:
+    graph = Graph()
+    with graph, Session(graph) as session:
+        x = graph.placeholder((2, 2), name="x")
+        with pytest.raises((GraphError, TypeError), match=message):
+            call(graph, x, session)
