@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,8 +162,8 @@ class Execution:
         As `Plan.start` gives them.
     rendezvous : Rendezvous
     send : callable ``(peer, step, key, value)``
-    pool : Executor
-        Whose threads run what is ready.
+    later : callable ``(work)``
+        Has something done by another thread.
     threads : int
         How many steps of this part may run at once.
     done : callable ``(execution)``
@@ -185,7 +184,7 @@ class Execution:
         *,
         rendezvous: Rendezvous,
         send: Callable[[str, str, str, Any], None],
-        pool: Executor,
+        later: Callable[[Callable[[], None]], None],
         threads: int,
         done: Callable[[Execution], None],
         clock: Callable[[], float] | None = None,
@@ -193,7 +192,7 @@ class Execution:
         self.part, self.step, self.slots = part, step, slots
         self.error: BaseException | None = None
         self.trace = Trace()
-        self._rendezvous, self._send, self._pool, self._threads = rendezvous, send, pool, threads
+        self._rendezvous, self._send, self._later, self._threads = rendezvous, send, later, threads
         self._done, self._clock = done, clock
         self._waits, self._uses = list(part.waits), dict(part.uses)
         self._ready = deque(part.ready)
@@ -261,7 +260,7 @@ class Execution:
             self._lanes.append(lane)
             again = bool(self._ready)
         if again:  # something arrived in between
-            self._pool.submit(self._work)
+            self._later(self._work)
 
     def _next(self) -> int | None:
         with self._lock:
@@ -279,7 +278,7 @@ class Execution:
             self._free(part.then[number])
             more = min(len(self._ready) - 1, len(self._lanes))
         for _ in range(more):
-            self._pool.submit(self._work)
+            self._later(self._work)
         self._finished(1)
         return self._next()
 
@@ -308,7 +307,7 @@ class Execution:
             run = bool(self._ready) and bool(self._lanes)
         self._finished(1)
         if run:
-            self._pool.submit(self._work)
+            self._later(self._work)
 
     def _fitting(self, key: str, slot: int, value: Any) -> Any:
         node = self.part.plan.nodes[slot]

@@ -81,6 +81,7 @@ class Worker:
         self._steps: dict[str, _Step] = {}
         self._known: set[str] = set()
         self._lock = threading.Lock()
+        self._closed = False
         self._pool = ThreadPoolExecutor(threads + 2, thread_name_prefix=f"{endpoint.name} runs")
         self._connecting = ThreadPoolExecutor(4, thread_name_prefix=f"{endpoint.name} registers")
         endpoint.on("register", self._registering)
@@ -92,6 +93,7 @@ class Worker:
 
     def close(self) -> None:
         """Give up what runs, and let the threads go. The endpoint is closed by who opened it."""
+        self._closed = True
         for step in list(self._steps):
             self.abort(step, StepAborted(f"{self.endpoint.name} is closing"))
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -139,7 +141,7 @@ class Worker:
             done(Message(FAILED, {"error": record, "waited": []}))
             return
         for execution in step.executions:
-            self._pool.submit(execution.begin)
+            self._later(execution.begin)
 
     def _parts(self, handle: str) -> list[Registered]:
         with self._lock:
@@ -166,7 +168,7 @@ class Worker:
                     slots,
                     rendezvous=self.rendezvous,
                     send=self._send,
-                    pool=self._pool,
+                    later=self._later,
                     threads=self.threads,
                     done=lambda execution: self._part_done(name, execution),
                     clock=self.clock if fields["trace"] else None,
@@ -211,6 +213,14 @@ class Worker:
                 )
         with self.state.lock:
             self.state.values.update(values)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Have something done by a thread of the pool; not at all, where the task is closing."""
+        try:
+            self._pool.submit(work)
+        except RuntimeError:
+            if not self._closed:
+                raise
 
     # Between workers
 
@@ -312,4 +322,4 @@ class Worker:
             if any(key for one in step.executions for key in one.waiting_for() if one.part.sources.get(key) == peer)
         ]
         for name in waiting:
-            self._pool.submit(self.abort, name, error)
+            self._later(lambda name=name: self.abort(name, error))  # type: ignore[misc]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ DEVICES = (ONE, TWO, PS0, PS1)
 
 
 @pytest.fixture(scope="module")
-def servers(tf: Any) -> Iterator[Any]:
+def servers(tf: Any) -> Any:
     """Two workers and two parameter servers of TensorFlow in this process, over gRPC."""
     import socket
 
@@ -33,7 +32,7 @@ def servers(tf: Any) -> Iterator[Any]:
     spec = tf.train.ClusterSpec(
         {"worker": [f"127.0.0.1:{port}" for port in ports[:2]], "ps": [f"127.0.0.1:{port}" for port in ports[2:]]}
     )
-    yield [
+    return [
         tf.distribute.Server(spec, job_name=job, task_index=task, protocol="grpc")
         for job in ("worker", "ps")
         for task in (0, 1)
@@ -175,6 +174,7 @@ def test_a_graph_is_cut_where_tensorflow_cuts_it(tf: Any, seed: int) -> None:
         for step in steps
         if step[0] == "send" and records[step[1]].inputs
     }
-    theirs = {edge for edge in partitioned(tf, records, places, fetches) if edge[0] in records and records[edge[0]].inputs}  # fmt: skip
+    found = partitioned(tf, records, places, fetches)
+    theirs = {(name, target) for name, target in found if name in records and records[name].inputs}
     assert ours == theirs
     assert ours

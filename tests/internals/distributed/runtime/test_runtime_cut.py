@@ -150,9 +150,12 @@ def test_pieces_that_are_wrong_are_found_out(piece: dict[str, Any], told: str) -
             session.initialise()
             session.run(built[1], built[2])
 
-    with runtime.InprocCluster(TASKS) as cluster, runtime.swap(**piece):
-        with pytest.raises((GraphError, RemoteError), match=told):
-            train()
+    with (
+        runtime.InprocCluster(TASKS) as cluster,
+        runtime.swap(**piece),
+        pytest.raises((GraphError, RemoteError), match=told),
+    ):
+        train()
 
 
 def test_a_piece_is_asked() -> None:
