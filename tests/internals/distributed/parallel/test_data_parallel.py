@@ -110,8 +110,6 @@ def test_step_for_step_as_torch(theirs: list[dict[str, Any]], setting: str) -> N
         for step, (mine, other) in enumerate(zip(states, theirs[rank][setting], strict=True)):
             assert mine.keys() == other.keys()
             for name, value in other.items():
-                if name == "norm.running_mean" and rank:  # it is the rank's own until the next forward
-                    continue
                 expected = value.T if value.ndim == 2 else value
                 np.testing.assert_allclose(mine[name], expected, atol=2e-6, err_msg=f"{name}, step {step}, rank {rank}")
 
@@ -287,6 +285,32 @@ def test_what_was_used_only_under_no_sync_is_sent_with_the_next_pass() -> None:
     for got in run_threads(2, member):
         np.testing.assert_allclose(got[0], np.repeat(X.T, 2, axis=1) * 1.5)
         np.testing.assert_allclose(got[2], np.repeat(X.T, 2, axis=1))
+
+
+class Counting(nn.Module):
+    """Adds a number of the rank's own to a buffer in each forward."""
+
+    buffers = ("count",)
+
+    def __init__(self, rank: int) -> None:
+        self.weight, self.count, self.rank = Tensor([1.0], requires_grad=True), Tensor([float(rank)]), rank
+
+    def forward(self) -> Tensor:
+        self.count[...] = self.count + 10.0**self.rank
+        return self.weight * self.count
+
+
+@pytest.mark.parametrize(("settings", "mode", "expected"), [
+    ({}, True, [[1, 2, 3], [10, 11, 12]]),
+    ({"broadcast_buffers": False}, True, [[1, 2, 3], [10, 20, 30]]),
+    ({}, False, [[1, 2, 3], [10, 20, 30]]),
+], ids=["sent", "kept", "evaluated"])  # fmt: skip
+def test_buffers_are_rank_0s_before_each_forward_in_training(settings: Any, mode: bool, expected: Any) -> None:
+    def member(group: Group) -> list[float]:
+        model = DistributedDataParallel(Counting(group.rank), group, **settings).train(mode)
+        return [float(model().detach().item()) for _ in range(3)]
+
+    assert run_threads(2, member) == expected
 
 
 def changed(change: Any) -> Any:
