@@ -1,7 +1,8 @@
 """Sessions beside eager code, torch, TensorFlow 1's sessions, tf.function: ``python -m benchmarks.graph [--quick]``.
 
 Five figures, each measured side by side in this process; BLAS, torch and TensorFlow are given one thread each, except
-where it says otherwise:
+where it says otherwise. With ``--processor``, training steps are compared by processor time, in which what else the
+machine does counts less:
 
 - a training step of the 784-256-10 perceptron, and of the LeNet, of `benchmarks.workloads`;
 - what a node of a plan costs beside its kernel: a chain of 1,000 additions of 12 numbers, less NumPy's own time;
@@ -166,7 +167,9 @@ def highest(run: Run) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    rounds = 7 if parser.parse_args().quick else 25
+    parser.add_argument("--processor", action="store_true", help="processor time, for a machine that is busy")
+    given = parser.parse_args()
+    rounds, clock = 7 if given.quick else 25, time.process_time if given.processor else time.perf_counter
     from benchmarks.contenders import ALL
     from benchmarks.contenders.internals_ import Internals
 
@@ -178,10 +181,10 @@ def main() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     mlp, cnn = workloads.perceptron(), workloads.lenet()
     ways = {"internals": in_a_session(perceptron, mlp), "own eager": eager.mlp_step, "torch": torch.mlp_step}
-    for row in compare("perceptron", {**ways, **in_tensorflow(tf, mlp)}, calls=20, rounds=rounds):
+    for row in compare("perceptron", {**ways, **in_tensorflow(tf, mlp)}, calls=20, rounds=rounds, clock=clock):
         print(f"perceptron step / {row.against:22} {row.ratio:.2f}x [{row.low:.2f}, {row.high:.2f}]")
     ways = {"internals": in_a_session(lenet, cnn), "own eager": eager.cnn_step, "torch": torch.cnn_step}
-    for row in compare("lenet", ways, calls=5, rounds=rounds):
+    for row in compare("lenet", ways, calls=5, rounds=rounds, clock=clock):
         print(f"LeNet step      / {row.against:22} {row.ratio:.2f}x [{row.low:.2f}, {row.high:.2f}]")
     node, kernel = node_overhead()
     print(f"a node beside its kernel: {node * 1e6:.2f} µs (the kernel: {kernel * 1e6:.2f} µs)")

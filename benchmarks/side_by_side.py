@@ -34,7 +34,13 @@ class Row:
 
 
 def compare(
-    workload: str, contenders: Mapping[str, Callable[[], object]], *, calls: int, rounds: int, ours: str = "internals"
+    workload: str,
+    contenders: Mapping[str, Callable[[], object]],
+    *,
+    calls: int,
+    rounds: int,
+    ours: str = "internals",
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Row]:
     """Run all contenders once per round, `calls` times each, and compare `ours` with every other, round by round.
 
@@ -52,10 +58,10 @@ def compare(
         order = list(contenders) if round_ % 2 else list(contenders)[::-1]
         for name in order:
             run = contenders[name]
-            start = time.perf_counter()
+            start = clock()
             for _ in range(calls):
                 run()
-            seconds[name].append((time.perf_counter() - start) / calls)
+            seconds[name].append((clock() - start) / calls)
     gc.unfreeze()
     rows = []
     for name, theirs in seconds.items():
