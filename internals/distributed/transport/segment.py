@@ -22,6 +22,8 @@ from internals.distributed.errors import ProtocolError
 
 READERS = 56
 """How many can read one segment at once."""
+RETIRED = 64
+"""The byte that says that its owner has given it up."""
 START = 4096
 """Where the arrays begin."""
 ALIGN = 64
@@ -91,7 +93,8 @@ class Segment:
         return not self.readers
 
     def close(self) -> None:
-        """Give it up. Peers that have attached it keep what they read."""
+        """Give it up. Peers that have attached it keep what they read, and let go of the rest."""
+        self.map[RETIRED] = 1
         self._closing()
 
 
@@ -123,6 +126,11 @@ class Attached:
         if IDENTITY.unpack_from(self.map, READERS)[0] != serial:
             raise ProtocolError(f"{path} is another segment than the one that was sent")
         self.size = size
+
+    @property
+    def retired(self) -> bool:
+        """Whether its owner will not write to it again."""
+        return bool(self.map[RETIRED])
 
     def read(self, places: Sequence[tuple[int, int]], reader: int) -> list[memoryview]:
         """Views of the arrays; once the last of them is gone the owner is told that it may write there again."""

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from internals.distributed.errors import ProtocolError
+from internals.distributed.errors import PeerLost, ProtocolError
 from internals.distributed.transport.endpoint import logger
 from internals.distributed.transport.link import Link
 from internals.distributed.transport.message import Message, decode, encode
@@ -112,7 +112,18 @@ class ShmEndpoint(ZmqEndpoint):
     def _frames(self, link: Link, message: Message, way: str, number: int) -> list[Any]:
         if not link.attached or message.nbytes < LEAST:
             return pack(message, way, number)
-        return self._shared(message, [link.peer], way, number)[0]
+        try:
+            return self._shared(message, [link.peer], way, number)[0]
+        except OSError as error:
+            logger.warning("%s: no more shared memory (%s); arrays go through the socket", self.name, error)
+            return pack(message, way, number)
+
+    def _send(self, peer: str, message: Message, way: str, number: int) -> None:
+        try:
+            super()._send(peer, message, way, number)
+        except PeerLost:
+            self._pool.lose(peer)  # it may have been lent something after its loss was noted
+            raise
 
     def _shared(self, message: Message, peers: Sequence[str], way: str, number: int) -> list[list[bytes]]:
         header, *arrays = encode(message)
@@ -136,7 +147,7 @@ class ShmEndpoint(ZmqEndpoint):
         there = self._attached.setdefault(peer, OrderedDict())
         key = (fd, serial)
         if key not in there:
-            for stale in [old for old in there if old[0] == fd]:
+            for stale in [old for old, segment in there.items() if segment.retired]:
                 del there[stale]
             there[key] = Attached(self._pids[peer], fd, serial)
             if len(there) > KEPT:

@@ -367,7 +367,7 @@ def test_a_sender_waits_for_who_does_not_receive(
     two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoints, "WINDOW", 2_000_000)
-    monkeypatch.setattr(endpoints, "PATIENCE", 0.3)
+    monkeypatch.setattr(endpoints, "PATIENCE", 0.05)
     one, other = two
     array = RANDOM.normal(size=30_000)
     for _ in range(8):

@@ -119,6 +119,34 @@ def test_memory_that_a_lost_peer_was_reading_is_not_written_to_again(two: tuple[
 
 
 @pytest.mark.slow
+def test_memory_that_its_owner_gives_up_is_let_go_of(
+    two: tuple[ShmEndpoint, ShmEndpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shm, "IDLE", 0.0)
+    one, other = two
+    for doubling in range(7):
+        passed(one, other, RANDOM.normal(size=10_000 << doubling))
+        gc.collect()
+    assert len(one._pool._segments) <= 2
+    assert len(other._attached["one"]) <= 2
+
+
+@pytest.mark.slow
+def test_where_memory_runs_out_arrays_go_through_the_socket(
+    two: tuple[ShmEndpoint, ShmEndpoint], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "ftruncate", full)
+    array = RANDOM.normal(size=50_000)
+    (arrived,) = passed(*two, array)
+    assert (arrived == array).all()
+    assert not in_shared_memory(arrived)
+    assert "no more shared memory" in caplog.text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["sender", "receiver"])
 def test_who_has_no_shared_memory_is_sent_arrays_through_the_socket(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: Any) -> Any:
