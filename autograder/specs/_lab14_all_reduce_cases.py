@@ -23,8 +23,8 @@ def array(rng: np.random.Generator, n: int, dtype: str = "float64") -> np.ndarra
     """Numbers of very different sizes, so that the order in which they are added shows in the last digits."""
     if dtype == "int64":
         return rng.integers(-1000, 1000, n)
-    found: np.ndarray = (rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2, n)).astype(dtype)
-    return found
+    drawn = rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 2, n)
+    return np.array([float(f"{number:.4g}") for number in drawn], dtype)
 
 
 def arrays(rng: np.random.Generator, ranks: int, n: int, dtype: str = "float64") -> list[np.ndarray]:

@@ -41,8 +41,8 @@ def chunks(inputs: Inputs, got: Any, want: Any) -> list[str]:
         covered = sum(stop - start for start, stop in got)
         return [
             f"The chunks of {n} elements for {p} ranks have to follow each other from 0 to {n}; these are "
-            f"{_pairs(got)}, {covered} elements in all. Where {n} is no multiple of {p}, {n % p} of the chunks are "
-            "larger by one."
+            f"{_pairs(got)}, {covered} elements in all. Where {n} is no multiple of {p}, the first "
+            f"{n % p} of the chunks take one more."
         ]
     sizes = [stop - start for start, stop in got]
     if max(sizes) - min(sizes) > 1:
@@ -208,11 +208,15 @@ def _contributions(values: list[np.ndarray], result: np.ndarray, bounds: tuple[i
         if _near(values, result, bounds, times):
             lacking = [str(rank) for rank, count in enumerate(times) if count == 0]
             more = [str(rank) for rank, count in enumerate(times) if count > 1]
-            parts = [f"lacks what rank {' and '.join(lacking)} has"] if lacking else []
-            parts += [f"has that of rank {' and '.join(more)} more than once"] if more else []
+            parts = [f"lacks what {_ranks(lacking)}"] if lacking else []
+            parts += [f"has more than once what {_ranks(more)}"] if more else []
             return f"the sum {' and '.join(parts)}."
     came, right = result[:3].tolist(), np.stack(values)[:, bounds[0] : bounds[1]].sum(0)[:3].tolist()
     return f"it begins with {came}; expected {right}."
+
+
+def _ranks(numbers: list[str]) -> str:
+    return f"rank {numbers[0]} has" if len(numbers) == 1 else f"ranks {' and '.join(numbers)} have"
 
 
 def _changed(inputs: Inputs, got: list[Ended]) -> list[str]:
@@ -239,7 +243,7 @@ def _traffic(got: list[Ended], values: list[np.ndarray], rounds: int) -> list[st
                 f"them, here {most} at most. In each step a rank sends one chunk, not the array."
             ]
         if len(sent) > rounds * (p - 1):
-            return [f"Rank {rank} sent {len(sent)} messages; {rounds * (p - 1)} steps are enough."]
+            return [f"Rank {rank} sent {len(sent)} messages; one in each of the {rounds * (p - 1)} steps is enough."]
     total = sum(size for one in got for _, size in sends(one))
     if total != rounds * (p - 1) * n * item:
         return [

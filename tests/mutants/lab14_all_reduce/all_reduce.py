@@ -114,7 +114,7 @@ def all_reduce(array, peers):
     return total
 
 
-# %% wrong: every rank adds all arrays, its own first | differ in element
+# %% wrong: every rank adds all arrays, its own first | differ in element|not the array
 
 
 def all_reduce(array, peers):

@@ -47,7 +47,7 @@ def reduce_scatter(array, peers):
     return own[start:stop].copy()
 
 
-# %% wrong: one step too many | more than once|steps are enough|broadcast|bytes
+# %% wrong: one step too many | more than once|steps? is enough|broadcast|bytes
 
 
 def reduce_scatter(array, peers):
