@@ -25,6 +25,8 @@ ONE_MORE = signal.SIGUSR1
 """Starts one more rank of an elastic job."""
 SHOWN = 10
 """Lines of the process that failed first, in the summary."""
+LINGER = 10.0
+"""Seconds, beyond the grace, that ranks of an elastic job have to end once one has ended well."""
 BLAMING = b"PeerLost"
 """Who says this at its end did not fail on its own account: another did, and may not have been found yet."""
 
@@ -77,6 +79,8 @@ class Supervisor:
         self._restarts_left = job.restarts
         self._rendezvous: Any = None
         self._alone = False
+        self._done: float | None = None
+        """When the first rank ended well."""
 
     def run(self) -> int:
         """Start the job and watch it; the exit code is 0, or that of the process that failed first."""
@@ -167,7 +171,7 @@ class Supervisor:
                     return code
             elif not self._alive():
                 return 0
-            elif self._job.servers and not self._alive("trainer"):
+            elif (self._job.servers and not self._alive("trainer")) or self._lingering():
                 return self._stop_all(signal.SIGTERM, 0)
 
     def _listen_for(self, seconds: float) -> None:
@@ -191,10 +195,21 @@ class Supervisor:
         ended = [one for one in self._running if one.code is None and one.process.pid in codes]
         for one in ended:
             one.code = one.process.returncode = codes[one.process.pid]
+            if one.code == 0 and self._done is None:
+                self._done = time.monotonic()
         return ended
 
     def _alive(self, role: str | None = None) -> list[Running]:
         return [one for one in self._running if one.code is None and role in (None, one.place.role)]
+
+    def _lingering(self) -> bool:
+        """Whether an elastic job is done, and ranks are left all the same: lost to the others, stopped or stuck."""
+        if not self._job.elastic or self._done is None:
+            return False
+        if time.monotonic() - self._done < LINGER + self._job.grace:
+            return False
+        self.say(f"the job is done; {', '.join(one.place.name for one in self._alive())} did not end with it")
+        return True
 
     # What a failure leads to
 
@@ -238,7 +253,9 @@ class Supervisor:
         for one in failed:
             told = f"{one.place.name} (pid {one.process.pid}) {_told(one.code or 0)} after {one.seconds:.1f} s"
             left = len(self._alive())
-            if self._restarts_left:
+            if self._done is not None:
+                self.say(f"{told}; the job is done without it")
+            elif self._restarts_left:
                 self._restarts_left -= 1
                 self.say(f"{told}; another is started in its place ({self._restarts_left} more after this)")
                 self._start_one(self._another(one.place))

@@ -145,6 +145,18 @@ def test_the_job_grows_when_told(job: Callable[..., Watched]) -> None:
     all_done(text, 2, 120)
 
 
+def test_a_rank_that_stands_still_is_done_without_and_not_waited_for(job: Callable[..., Watched]) -> None:
+    one = job("-n", "3", "--min", "2", "--grace", "0.5", steps=40)
+    (number, victim), *_ = one.generation(3)
+    os.kill(victim, signal.SIGSTOP)
+    one.generation(2, after=number)
+    code, text = one.ended()
+    assert code == 0, text
+    assert "did not end with it" in text
+    all_done(text, 2, 40)
+    assert not Path(f"/proc/{victim}").exists()
+
+
 def test_with_too_few_left_the_job_ends(job: Callable[..., Watched]) -> None:
     one = job("-n", "2", "--min", "2", steps=10_000)
     (_, victim), *_ = one.generation(2)
