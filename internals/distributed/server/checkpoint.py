@@ -39,7 +39,7 @@ class Checkpoints:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._stem = f"server-{server}-of-{servers}"
         for left in self.directory.glob(f"{self._stem}-*.part"):
-            left.unlink()  # of a process that was killed while it wrote
+            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
 
     def steps(self) -> list[int]:
         """The steps of which there is a checkpoint, ascending."""

@@ -36,6 +36,7 @@ class Owner(Protocol):
 
     endpoint: Endpoint
     step: int
+    shards: list[int]
     clocks: dict[int, int]
 
     def refresh(self, lost: Sequence[str] = ()) -> None: ...
@@ -216,7 +217,7 @@ class Links:
         clocks = {str(shard): clock for shard, clock in self._owner.clocks.items()}
         hello: dict[str, Any] = {
             "token": self._token, "rank": self._rank, "clocks": clocks,
-            "servers": len(self._links), "index": link.index,
+            "servers": len(self._links), "index": link.index, "shards": self._owner.shards,
         }  # fmt: skip
         while True:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 
 class Ownership:
@@ -17,8 +18,13 @@ class Ownership:
         self._owner: list[str | None] = [None] * shards
         self._living: dict[str, int] = {}
 
-    def join(self, trainer: str, rank: int) -> bool:
+    def join(self, trainer: str, rank: int, claims: Sequence[int] = ()) -> bool:
         """A trainer is there: shard `rank` is its own, and what lost trainers left is shared out anew.
+
+        Parameters
+        ----------
+        claims : sequence of int
+            What it has been working on, as far as it knows; it is right where nobody else is known to.
 
         Returns
         -------
@@ -27,6 +33,9 @@ class Ownership:
         """
         before = list(self._owner)
         self._living[trainer] = rank
+        for shard in claims:
+            if 0 <= shard < len(self._owner) and self._owner[shard] is None:
+                self._owner[shard] = trainer
         if rank < len(self._owner):
             self._owner[rank] = trainer
         self._share_out()
@@ -36,6 +45,16 @@ class Ownership:
         """A trainer is gone: those with the fewest shards get its own."""
         self._living.pop(trainer, None)
         self._share_out()
+
+    def share_all(self) -> bool:
+        """Nobody else will come: shards that no trainer has come for are shared out too; whether there were any."""
+        absent = [shard for shard, owner in enumerate(self._owner) if owner is None]
+        if not absent or not self._living:
+            return False
+        for shard in absent:
+            self._owner[shard] = ""
+        self._share_out()
+        return True
 
     def of(self, trainer: str) -> list[int]:
         """The shards of a trainer."""

@@ -1,9 +1,11 @@
-"""A server comes back: with the others it finds the last step that all can go back to."""
+"""A server comes back: with the others it finds the last step that all can go back to, and it counts its trainers."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from internals.distributed.errors import AuthenticationError, DeadlineExceeded, DistributedError, ProtocolError
 from internals.distributed.server.checkpoint import Checkpoints
@@ -44,6 +46,18 @@ def agree_on_a_step(
         message = Message("rollback", {"step": step, "generation": generation + 1})
         _ask(endpoint, name, address, message, deadline)
     return step, generation + 1
+
+
+def call_later(endpoint: Endpoint, message: Message, seconds: float, over: threading.Event) -> None:
+    """Let an endpoint answer a message of its own, in its own thread, after a while; not if it is `over` by then."""
+
+    def wait() -> None:
+        if not over.wait(seconds):
+            with suppress(DistributedError):
+                endpoint.connect(endpoint.name, endpoint.address)
+                endpoint.call(endpoint.name, message, seconds + 10)
+
+    threading.Thread(target=wait, name=f"{endpoint.name} {message.kind}", daemon=True).start()
 
 
 def _ask(endpoint: Endpoint, peer: str, address: str, message: Message, deadline: float) -> Message:

@@ -11,8 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from internals.distributed.errors import DistributedError, PeerLost
 from internals.distributed.server.checkpoint import Checkpoints, Writer
@@ -20,7 +19,7 @@ from internals.distributed.server.consistency import Contribution, Synchronous, 
 from internals.distributed.server.dense import MakeOptimizer
 from internals.distributed.server.ownership import Ownership
 from internals.distributed.server.placement import check_servers
-from internals.distributed.server.recovery import agree_on_a_step
+from internals.distributed.server.recovery import agree_on_a_step, call_later
 from internals.distributed.server.store import Store
 from internals.distributed.server.table import TableSpec
 from internals.distributed.transport import LATER, Endpoint, Message, Reply
@@ -28,14 +27,7 @@ from internals.distributed.transport import LATER, Endpoint, Message, Reply
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class _Trainer:
-    token: str
-    rank: int
-
-
-@dataclass
-class _Waiting:
+class _Waiting(NamedTuple):
     """A pull that can't be answered yet."""
 
     message: Message
@@ -69,6 +61,9 @@ class Server:
         The servers of the job; only asked when one comes back from a checkpoint.
     deadline : float
         Seconds, for peers.
+    rejoin : float
+        Seconds that trainers have, after the first server of a job came back from a checkpoint, to come back to it.
+        Who is not there then counts as lost, and the others take over its shards.
 
     Attributes
     ----------
@@ -96,6 +91,7 @@ class Server:
         every: int = 100,
         peers: Mapping[str, str] | None = None,
         deadline: float = 30.0,
+        rejoin: float = 10.0,
     ) -> None:
         check_servers("Server", servers)
         if not isinstance(index, int) or not 0 <= index < servers:
@@ -118,7 +114,8 @@ class Server:
         """Grows when the server goes back to a checkpoint, so that what was sent before that is told apart."""
         self._consistency = consistency(mode, shards, backup=backup, staleness=staleness)
         self._store = Store(optimizer, shards)
-        self._trainers: dict[str, _Trainer] = {}
+        self._trainers: dict[str, str] = {}
+        """And the token by which each is known from another of its name."""
         self._left: dict[str, str] = {}
         """Trainers that are gone, and why."""
         self._ever: set[str] = set()
@@ -148,6 +145,8 @@ class Server:
             else:
                 step, generation = self._checkpoints.steps()[-1], 1
             self._load(step, generation)
+            if index == 0:
+                call_later(endpoint, Message("overdue"), rejoin, self._done)
         self._ready = True
 
     @property
@@ -179,6 +178,7 @@ class Server:
 
     def close(self) -> None:
         """Finish writing the checkpoint that is due, and leave."""
+        self._done.set()
         if self._writer:
             self._writer.close()
             self._writer = None
@@ -212,7 +212,7 @@ class Server:
             "hello": self._hello, "layout": self._on_layout, "init": self._init, "table": self._table,
             "push": self._push, "pull": self._pull, "mine": self._mine, "missing": self._missing,
             "checkpoint": self._on_checkpoint, "stats": lambda message, reply: Message("", self.stats()),
-            "bye": self._bye, "saved": self._saved, "rollback": self._rollback,
+            "bye": self._bye, "overdue": self._overdue, "saved": self._saved, "rollback": self._rollback,
         }  # fmt: skip
 
     def _hello(self, message: Message, reply: Reply) -> Message:
@@ -225,13 +225,13 @@ class Server:
                 f"{self.servers}; give all processes the same list of servers"
             )
         known = self._trainers.get(who)
-        if known is not None and known.token != told["token"]:
+        if known is not None and known != told["token"]:
             raise ValueError(f"there is a trainer {who} here already; each needs a rank of its own")
         self._left.pop(who, None)
         self._ever.add(who)
         if known is None:
-            self._trainers[who] = _Trainer(told["token"], told["rank"])
-            if self._owners.join(who, told["rank"]):
+            self._trainers[who] = told["token"]
+            if self._owners.join(who, told["rank"], told["shards"]):
                 self._news += 1
                 self._tell_waiting()
         for shard, clock in told["clocks"].items():
@@ -255,7 +255,7 @@ class Server:
         if self._failed is not None:
             raise self._failed
         known = self._trainers.get(message.source)
-        if not self._ready or known is None or known.token != message.fields["token"]:
+        if not self._ready or known is None or known != message.fields["token"]:
             return Message("", {"redo": "hello"})
         if message.fields["generation"] != self.generation:
             return Message("", {"redo": "hello"})
@@ -352,6 +352,13 @@ class Server:
         step = self.version
         self._save(lambda error: reply.fail(error) if error else reply(Message("", {"step": step})))
         return LATER
+
+    def _overdue(self, message: Message, reply: Reply) -> Message:
+        """Those who are not back after a restart died while nobody counted them."""
+        if self._owners.share_all():
+            self._news += 1
+            self._tell_waiting()
+        return Message("")
 
     def _saved(self, message: Message, reply: Reply) -> Message:
         if self._writer:

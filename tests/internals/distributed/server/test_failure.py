@@ -183,6 +183,24 @@ def test_a_server_comes_back_and_the_result_is_the_same(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("together", [False, True])
+def test_a_server_comes_back_when_a_trainer_is_gone(job: Callable[..., Job], tmp_path: Path, together: bool) -> None:
+    """It knows nothing of who took over; or nobody has yet, since the trainer died while the server was away."""
+    settings = {"servers": 1, "shards": 3, "optimizer": adam, "every": 2}
+    undisturbed = job(**settings).train(3, 10)
+    one = job(**settings, checkpoint=tmp_path, rejoin=0.3)
+    server, trainer = restart_at(one, 0, 6, wait=0.1), kill_at(one, 1, 6 if together else 3)
+
+    def both(values: dict[str, np.ndarray], shard: int, step: int) -> Gradients:
+        server(values, shard, step)
+        return trainer(values, shard, step)
+
+    left = one.train(3, 10, work=both)
+    for rank in (0, 2):
+        assert same(left[rank].client.values, undisturbed[0].client.values)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"mode": "async"}, {"mode": "ssp", "staleness": 1}])
 def test_without_a_barrier_a_server_comes_back_and_training_ends(
     job: Callable[..., Job], tmp_path: Path, settings: dict
