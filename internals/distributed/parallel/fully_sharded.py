@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from internals.distributed import collectives
 from internals.distributed.collectives import Work
 from internals.distributed.group import Group
 from internals.distributed.parallel.buckets import Bucket, Named
+from internals.distributed.parallel.sharded_optimizer import clip_shards
 from internals.distributed.parallel.wrapped import check_same, checked, on_the_cpu
 from internals.nn import Module
 from internals.tensor import Tensor, wrap
@@ -119,6 +120,22 @@ class FullyShardedDataParallel(Module):
         """The module's, whole, on every rank. Every rank calls it."""
         with self.gathered() as module:
             return module.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> None:
+        """Take values for the whole module, the same on every rank; each keeps its part. Every rank calls it."""
+        with self.gathered() as module:
+            module.load_state_dict(state, strict=strict)
+            for unit in self._units:
+                assert unit.whole is not None
+                unit.shard.data[...] = unit.bucket.part(unit.whole, self._group.rank, self._group.size)
+                unit.shard.storage.version += 1
+
+    def clip_grad_norm(self, max_norm: float) -> float:
+        """Scale the gradients so that their norm, over all parameters, is at most `max_norm`; returns what it was.
+
+        Every rank calls it: a shard's own norm says little.
+        """
+        return clip_shards(self.parameters(), self._group, max_norm)
 
     @property
     def parameter_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -113,15 +114,11 @@ class ShardedOptimizer:
             parameter.storage.version += 1
 
     def clip_grad_norm(self, max_norm: float) -> float:
-        """Scale the gradients so that their norm, over all parameters, is at most `max_norm`; returns what it was."""
-        squares = [float(np.vdot(one.grad.data, one.grad.data)) for one in self._shards if one.grad is not None]
-        total = np.array([math.fsum(squares)])
-        norm = math.sqrt(float(collectives.all_reduce(total, group=self._group)[0]))
-        if norm > max_norm:
-            for shard in self._shards:
-                if shard.grad is not None:
-                    shard.grad.data *= shard.dtype.type(max_norm / (norm + 1e-6))
-        return norm
+        """Scale the gradients so that their norm, over all parameters, is at most `max_norm`; returns what it was.
+
+        Every rank calls it.
+        """
+        return clip_shards(self._shards, self._group, max_norm)
 
     def memory(self) -> dict[str, int]:
         """Bytes on this rank: of parameters, of gradients, and of what the optimizer remembers."""
@@ -158,6 +155,17 @@ class ShardedOptimizer:
             shard.grad = wrap(mine)
         else:
             shard.grad.data += mine
+
+
+def clip_shards(shards: Sequence[Tensor], group: Group, max_norm: float) -> float:
+    """Scale gradients of which each rank has a part by their norm over all ranks; returns what it was."""
+    given = [shard.grad.data for shard in shards if shard.grad is not None]
+    total = np.array([math.fsum(float(np.sum(np.square(one, dtype=np.float64))) for one in given)])
+    norm = math.sqrt(float(collectives.all_reduce(total, group=group)[0]))
+    if norm > max_norm:
+        for gradient in given:
+            gradient *= gradient.dtype.type(max_norm / (norm + 1e-6))
+    return norm
 
 
 def _memory_of(array: np.ndarray) -> np.ndarray:

@@ -72,12 +72,14 @@ def sharded(group: Group, name: str, stage: int, bucket_bytes: int, clip: float 
     return model.state_dict(), optimizer.memory()
 
 
-def fully_sharded(group: Group, name: str, units: list[str] | None = None) -> Any:
+def fully_sharded(group: Group, name: str, units: list[str] | None = None, clip: float | None = None) -> Any:
     model = FullyShardedDataParallel(net(group.rank), group, units=units)
     optimizer = OPTIMIZERS[name][0](model.parameters(), **OPTIMIZERS[name][1])
     for step in range(STEPS):
         optimizer.zero_grad()
         backward(model, step, share_of(group))
+        if clip is not None:
+            model.clip_grad_norm(clip)
         optimizer.step()
     bytes_held = model.parameter_bytes, model.peak_parameter_bytes
     return model.state_dict(), bytes_held
@@ -102,8 +104,31 @@ def test_the_steps_of_the_whole_optimizer(name: str, stage: int) -> None:
 @pytest.mark.parametrize("stage", [1, 2])
 @pytest.mark.parametrize("clip", [0.1, 100.0])
 def test_clipped_by_the_norm_over_all_shards(stage: int, clip: float) -> None:
-    answers = run_threads(3, sharded, "momentum", stage, 200, clip)
-    check_same([state for state, _ in answers], alone("momentum", clip))
+    for answers in (
+        run_threads(3, sharded, "momentum", stage, 200, clip),
+        run_threads(3, fully_sharded, "momentum", None, clip),
+    ):
+        check_same([state for state, _ in answers], alone("momentum", clip))
+
+
+def resumed(group: Group) -> dict[str, np.ndarray]:
+    """Two steps, and two more in a module that was given what the first had come to."""
+    models = [FullyShardedDataParallel(net(seed), group) for seed in range(2)]
+    for half, model in enumerate(models):
+        if half:
+            model.load_state_dict(models[0].state_dict())
+        optimizer = optim.SGD(model.parameters(), 0.1)
+        for step in (2 * half, 2 * half + 1):
+            optimizer.zero_grad()
+            backward(model, step, share_of(group))
+            optimizer.step()
+    with pytest.raises(ValueError, match="missing: 0.bias"):
+        models[1].load_state_dict({})
+    return models[1].state_dict()
+
+
+def test_a_fully_sharded_module_goes_on_from_a_whole_state() -> None:
+    check_same(run_threads(3, resumed), alone("sgd"))
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
