@@ -44,13 +44,13 @@ def test_a_task_that_dies_ends_the_step_by_name_and_the_next_runs_when_it_is_bac
 
         def run() -> None:
             try:
-                session.run(after, {turns: 2_000_000})
+                session.run(after, {turns: 200_000})
             except DistributedError as error:
                 failed.append(error)
 
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(0.3)
+        time.sleep(0.2)
         cluster.kill(job, int(task))
         thread.join(20)
         assert not thread.is_alive()

@@ -17,6 +17,7 @@ from internals.distributed import runtime
 from internals.distributed.transport import Faults
 from internals.graph import (
     Graph,
+    GraphError,
     Session,
     Timeline,
     assign,
@@ -340,3 +341,24 @@ def test_a_timeline_has_every_task_on_one_clock() -> None:
     assert events["tanh"].end <= events["send tanh"].start + 0.01
     assert events["send tanh"].end <= events["add"].start + 0.01
     assert max(event.end for event in timeline.events) < 60.0
+
+
+def test_what_is_placed_far_away_can_be_fed(cluster: runtime.InprocCluster) -> None:
+    """A placeholder on one task that another reads; a node that is fed is not computed, wherever it would have been."""
+    graph = Graph()
+    with graph:
+        with graph.device(TWO):
+            x = graph.placeholder((None, 2), name="x")
+            made = x.exp()
+        with graph.device(ONE):
+            here = x * 2.0
+            far = made + 1.0
+    rng = np.random.default_rng(0)
+    value, hidden = (rng.standard_normal((3, 2)).astype(np.float32) for _ in range(2))
+    with cluster.session(graph) as session:
+        np.testing.assert_array_equal(session.run([here, x], {x: value}), [value * 2, value])
+        np.testing.assert_array_equal(session.run(far, {made: hidden}), hidden + 1)
+        assert session.run([], {x: value}) == []
+        assert session.run(here, {x: value[:0]}).shape == (0, 2)
+        with pytest.raises(GraphError, match="x .*needed and was not fed"):
+            session.run(far)
