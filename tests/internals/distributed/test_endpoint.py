@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
-from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost, RemoteError
-from internals.distributed.transport import LATER, Endpoint, Message, Network, Reply, open_endpoint
+from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost
+from internals.distributed.transport import LATER, Endpoint, Message, Reply
 from internals.distributed.transport import endpoint as endpoints
 
 RANDOM = np.random.default_rng(21)
 WAIT = 20.0
+
 Opener = Callable[[str], Endpoint]
-REAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("tcp", "shm")]
-
-
-@pytest.fixture(params=["inproc", *REAL])
-def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
-    """Opens endpoints that can reach one another; all are closed at the end, whatever the test did."""
-    network, opened = Network(), []
-
-    def opens(name: str) -> Endpoint:
-        one = network.endpoint(name) if request.param == "inproc" else open_endpoint(name, transport=request.param)
-        opened.append(one)
-        return one
-
-    yield opens
-    for one in opened:
-        one.close()
-
-
-@pytest.fixture
-def two(opener: Opener) -> tuple[Endpoint, Endpoint]:
-    one, other = opener("one"), opener("two")
-    one.connect("two", other.address)
-    return one, other
 
 
 def arrays_of(message: Message) -> list[list[Any]]:
@@ -106,139 +83,6 @@ def test_a_message_is_received_by_peer_or_from_anyone_in_order_of_arrival(opener
     assert {hub.receive("x", None, WAIT).source for _ in range(2)} == {"s0", "s1"}
 
 
-def test_many_calls_are_on_their_way_at_once(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    other.on("square", lambda message, reply: Message("", {"value": message.fields["value"] ** 2}))
-    numbers = [one.start("two", Message("square", {"value": value})) for value in range(1000)]
-    order = RANDOM.permutation(1000)
-    answers = {int(place): one.finish(numbers[place], WAIT).fields["value"] for place in order}
-    assert [answers[value] for value in range(1000)] == [value**2 for value in range(1000)]
-    with pytest.raises(ValueError, match="each is finished once"):
-        one.finish(numbers[0])
-
-
-def test_many_threads_call_at_once_and_each_gets_its_own_answer(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    other.on("echo", echo)
-
-    def ask(value: int) -> bool:
-        size = value % 5 * 4000
-        answer = one.call("two", Message("echo", {"value": value}, [np.full(size, value)]), WAIT)
-        return (
-            answer.fields["value"] == value
-            and bool((answer.arrays[0] == value).all())
-            and answer.arrays[0].size == size
-        )
-
-    with ThreadPoolExecutor(20) as threads:
-        assert all(threads.map(ask, range(1000)))
-
-
-def test_a_handler_may_answer_later_from_another_thread(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    kept: list[Reply] = []
-
-    def keep(message: Message, reply: Reply) -> Any:
-        kept.append(reply)
-        if len(kept) == 3:
-            threading.Thread(target=lambda: [each(Message("", {"n": n})) for n, each in enumerate(kept)]).start()
-        return LATER
-
-    other.on("barrier", keep)
-    calls = [one.start("two", Message("barrier")) for _ in range(3)]
-    assert [one.finish(call, WAIT).fields["n"] for call in calls] == [0, 1, 2]
-
-
-class Odd(BaseException):
-    """Not an Exception, as KeyboardInterrupt is none."""
-
-
-def twice(message: Message, reply: Reply) -> Any:
-    reply(Message("", {"n": 1}))
-    reply(Message("", {"n": 2}))
-    return LATER
-
-
-def raiser(error: BaseException) -> Callable[..., Any]:
-    def handler(message: Message, reply: Reply) -> Any:
-        raise error
-
-    return handler
-
-
-@pytest.mark.parametrize(
-    ("handler", "kind", "says"),
-    [
-        (raiser(ValueError("no such table")), "ValueError", "no such table"),
-        (raiser(Odd("out")), "Odd", "out"),
-        (raiser(SystemExit(3)), "SystemExit", "3"),
-        (raiser(ValueError("\ud800")), "ValueError", "?"),
-        (lambda message, reply: 3, "TypeError", "returned a int"),
-        (lambda message, reply: Message("", {"a": (1, 2)}), "TypeError", "tuple is not plain data"),
-        (lambda message, reply: Message("", {}, [np.array(["a"])]), "TypeError", "can't be sent"),
-        (lambda message, reply: reply.fail(KeyError("gone")) or LATER, "KeyError", "gone"),
-        (lambda message, reply: open_endpoint.nothing, "AttributeError", "nothing"),  # type: ignore[attr-defined]
-    ],
-)
-def test_what_a_handler_does_wrong_is_the_callers_error_and_the_next_call_works(
-    two: tuple[Endpoint, Endpoint], handler: Any, kind: str, says: str
-) -> None:
-    one, other = two
-    other.on("bad", handler)
-    other.on("echo", echo)
-    with pytest.raises(RemoteError, match="two answered with") as raised:
-        one.call("two", Message("bad"), WAIT)
-    assert (raised.value.peer, raised.value.kind) == ("two", kind)
-    assert says in str(raised.value)
-    assert one.call("two", Message("echo", {"x": 1}), WAIT).fields == {"x": 1}
-
-
-def test_a_call_has_one_answer(two: tuple[Endpoint, Endpoint], caplog: pytest.LogCaptureFixture) -> None:
-    one, other = two
-    other.on("twice", twice)
-    other.on("echo", echo)
-    assert one.call("two", Message("twice"), WAIT).fields == {"n": 1}
-    assert one.call("two", Message("echo", {"n": 5}), WAIT).fields == {"n": 5}
-    assert "already given" in caplog.text
-
-
-def test_a_handler_that_waits_is_told_that_it_cant(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    one.on("echo", echo)
-    other.on("ask back", lambda message, reply: other.call("one", Message("echo"), WAIT))
-    with pytest.raises(RemoteError, match="Return LATER"):
-        one.call("two", Message("ask back"), WAIT)
-
-
-def test_what_nobody_answers_is_named_with_what_is(
-    two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoints, "SETTLING", 0.0)
-    one, other = two
-    other.on("echo", echo)
-    with pytest.raises(RemoteError, match="two does not answer 'eco'; it answers echo"):
-        one.call("two", Message("eco"), WAIT)
-
-
-def test_a_call_that_comes_before_its_handler_is_registered_waits_for_it(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    early = one.start("two", Message("echo", {"x": 4}))
-    with pytest.raises(DeadlineExceeded):
-        one.finish(one.start("two", Message("echo", {"x": 5})), 0.1)
-    other.on("echo", echo)
-    assert one.finish(early, WAIT).fields == {"x": 4}
-
-
-def test_a_call_that_comes_before_a_handler_that_never_is_registered_is_refused(
-    two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoints, "SETTLING", 0.15)
-    one, other = two
-    other._opened = time.monotonic()
-    with pytest.raises(RemoteError, match="it answers nothing"):
-        one.call("two", Message("echo"), WAIT)
-
-
 def test_an_endpoint_sends_and_calls_to_itself(opener: Opener) -> None:
     one = opener("one")
     one.on("echo", echo)
@@ -262,20 +106,6 @@ def test_a_message_that_does_not_come_is_named_with_the_deadline(two: tuple[Endp
         DeadlineExceeded, match=rf"one: a message 'x' from {peer or 'anyone'} did not come within 0.05 s"
     ):
         two[0].receive("x", peer, 0.05)
-
-
-def test_an_answer_that_is_late_is_named_and_forgotten(two: tuple[Endpoint, Endpoint]) -> None:
-    one, other = two
-    kept: list[Reply] = []
-    other.on("slow", lambda message, reply: kept.append(reply) or LATER)
-    other.on("echo", echo)
-    with pytest.raises(DeadlineExceeded, match=r"the answer of two did not come within 0.1 s"):
-        one.call("two", Message("slow"), 0.1)
-    one.call("two", Message("echo"), WAIT)
-    kept[0](Message("", {"n": "late"}))
-    assert one.call("two", Message("echo", {"n": 1}), WAIT).fields == {"n": 1}
-    assert not one._answers
-    assert not one._calls
 
 
 def test_who_left_is_lost_after_what_it_sent_was_received(two: tuple[Endpoint, Endpoint]) -> None:
