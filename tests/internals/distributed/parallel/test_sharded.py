@@ -144,15 +144,18 @@ def test_bytes_on_each_rank(stage: int, ranks: int) -> None:
 
 
 def accumulated_twice(group: Group, stage: int) -> dict[str, np.ndarray]:
-    model = net()
-    optimizer = ShardedOptimizer(model, optim.SGD, group, stage=stage, lr=0.1)
+    model: Any = net() if stage < 3 else FullyShardedDataParallel(net(), group)
+    if stage < 3:
+        optimizer: Any = ShardedOptimizer(model, optim.SGD, group, stage=stage, lr=0.1)
+    else:
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
     for step in range(2):
         backward(model, step, share_of(group))
     optimizer.step()
     return model.state_dict()
 
 
-@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize("stage", [1, 2, 3])
 def test_two_passes_before_a_step_are_added_up(stage: int) -> None:
     model = net()
     for step in range(2):
