@@ -52,6 +52,7 @@ def test_a_device_that_does_not_exist(cluster: runtime.InprocCluster, device: st
     assert "test_runtime_bad_input.py" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_not_there_is_named_by_its_task(cluster: runtime.InprocCluster) -> None:
     graph = Graph()
     with graph:
@@ -171,6 +172,7 @@ def test_a_cycle_is_named(cluster: runtime.InprocCluster) -> None:
         cluster.session(graph)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_too_slow(cluster: runtime.InprocCluster) -> None:
     graph = Graph()
     with graph:
