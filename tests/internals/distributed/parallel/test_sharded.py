@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, nn, ops, optim
+from internals.autodiff import StaleTape
 from internals.distributed.group import Group, run_threads
 from internals.distributed.parallel import DistributedDataParallel, FullyShardedDataParallel, ShardedOptimizer
 from internals.tensor.hooks import accumulated
@@ -162,6 +163,23 @@ def test_two_passes_before_a_step_are_added_up(stage: int) -> None:
         backward(model, step, slice(None))
     optim.SGD(model.parameters(), 0.1).step()
     check_same(run_threads(3, accumulated_twice, stage), model.state_dict())
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_tape_from_before_a_step_is_stale_after_it(stage: int) -> None:
+    def member(group: Group) -> None:
+        model: Any = net() if stage < 3 else FullyShardedDataParallel(net(), group)
+        if stage < 3:
+            optimizer: Any = ShardedOptimizer(model, optim.SGD, group, stage=stage, lr=0.1)
+        else:
+            optimizer = optim.SGD(model.parameters(), lr=0.1)
+        loss = ops.cross_entropy(model(Tensor(XS[0])), Tensor(YS[0]))
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        loss.backward()
+
+    with pytest.raises(StaleTape, match="changed in place"):
+        run_threads(1, member)
 
 
 def test_a_schedule_moves_the_shards_step_size() -> None:
