@@ -12,9 +12,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import data_parallel_cases
 import numpy as np
 import pytest
-import torch_data_parallel
 from data_parallel_cases import CLASSES, FEATURES, HIDDEN, RANKS, SETTINGS, STEPS, batch, branch, weights
 
 from internals import Tensor, nn, ops, optim
@@ -85,7 +85,7 @@ def loss_of(model: nn.Module, given: tuple[np.ndarray, np.ndarray], way: str = "
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What torch's ranks came to, all settings in one job."""
     directory = tmp_path_factory.mktemp("ddp")
-    script = Path(torch_data_parallel.__file__)
+    script = Path(data_parallel_cases.__file__).with_name("torch_data_parallel.py")  # not imported: torch takes seconds
     environment = os.environ | {"PYTHONPATH": str(script.parent), "OMP_NUM_THREADS": "1"}
     ranks = [
         subprocess.Popen(
