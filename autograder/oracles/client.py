@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder import frames
 from autograder.oracles import runtime
-from autograder.oracles.starting import FRAMEWORKS, OracleError, is_locked, launch, reap, socket_path
+from autograder.oracles.starting import FRAMEWORKS, ON_DEMAND, OracleError, is_locked, launch, reap, socket_path
 from autograder.spec import Inputs, Lab, Task
 
 Progress = Callable[[str], None]
@@ -148,7 +148,7 @@ class Oracle:
 def running() -> list[dict[str, Any]]:
     """What each oracle process that answers says of itself: framework, pid, state, release, served, seconds, idle."""
     found = []
-    for framework in FRAMEWORKS:
+    for framework in (*FRAMEWORKS, *ON_DEMAND):
         connection = open_socket(framework)
         if connection is not None:
             with connection, contextlib.suppress(OSError, EOFError, frames.FrameError):
@@ -156,7 +156,7 @@ def running() -> list[dict[str, Any]]:
     return found
 
 
-def stop(frameworks: Sequence[str] = FRAMEWORKS, *, patience: float = 5.0) -> list[str]:
+def stop(frameworks: Sequence[str] = (*FRAMEWORKS, *ON_DEMAND), *, patience: float = 5.0) -> list[str]:
     """End the processes of this user; by signal when one doesn't listen. Returns which there were."""
     stopped = []
     for framework in frameworks:

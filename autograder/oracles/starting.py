@@ -14,6 +14,9 @@ from autograder.oracles import runtime
 FRAMEWORKS = ("tensorflow", "torch")
 """The slower to import first: they are started in this order."""
 
+ON_DEMAND = ("onnxruntime",)
+"""Quick to import and asked by few tasks: started when they are first asked."""
+
 
 class OracleError(RuntimeError):
     """An oracle cannot answer. Never the learner's fault."""

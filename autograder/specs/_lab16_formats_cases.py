@@ -204,7 +204,9 @@ def sizes_strategy() -> Any:
         a = draw(st.integers(2, 7))
         b = draw(st.integers(2, 7).filter(lambda n: n != a))
         entry = st.sampled_from(["n", "n", 1, 2, a, b, "2n"])
-        steps = [("placeholder", [], draw(st.lists(entry, min_size=1, max_size=3)))]
+        steps: list[tuple[str, list[int], list[Any]]] = [
+            ("placeholder", [], draw(st.lists(entry, min_size=1, max_size=3)))
+        ]
         for i in range(draw(st.integers(0, 4))):
             steps.append((draw(st.sampled_from(["reshape", "slice"])), [draw(st.integers(0, i))],
                           draw(st.lists(entry, min_size=1, max_size=3))))  # fmt: skip

@@ -231,8 +231,8 @@ def export_onnxruntime(
         attrs, inputs, name = one["attrs"], list(one["inputs"]), one["name"]
         if one["op"] in ("placeholder", "variable"):
             continue
-        kind, settings = {"linear": "Gemm", "relu": "Relu", "conv2d": "Conv", "max_pool2d": "MaxPool",
-                          "reshape": "Reshape"}[one["op"]], {}  # fmt: skip
+        kinds = {"linear": "Gemm", "relu": "Relu", "conv2d": "Conv", "max_pool2d": "MaxPool", "reshape": "Reshape"}
+        kind, settings = kinds[one["op"]], dict[str, Any]()
         if kind == "Conv":
             settings = {"strides": [attrs["stride"]] * 2, "pads": [attrs["padding"]] * 4}
         elif kind == "MaxPool":

@@ -96,7 +96,7 @@ def _windows(kind: str, attrs: Mapping[str, Any], x: np.ndarray, kernel: list[in
     if min(strides) < 1 or min(pads) < 0 or min(kernel) < 1 or max(*pads, *kernel) > 64:
         raise OnnxError(f"{kind}: strides {strides}, pads {pads} and kernel {kernel} must be small positive numbers.")
     x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=fill)
-    found = np.lib.stride_tricks.sliding_window_view(x, tuple(kernel), axis=(2, 3))  # type: ignore[call-overload]
+    found = np.lib.stride_tricks.sliding_window_view(x, tuple(kernel), axis=(2, 3))
     return found[:, :, :: strides[0], :: strides[1]]
 
 

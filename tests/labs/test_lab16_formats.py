@@ -259,7 +259,7 @@ def test_the_runtime_computes_what_onnxruntime_does() -> None:
         arrays = [onnx.numpy_helper.from_array(array, name) for name, array in graph["initializers"].items()]
         ends = [
             helper.make_tensor_value_info("x", 1, list(inputs["x"].shape)),
-            helper.make_tensor_value_info("y", 1, None),
+            helper.make_tensor_value_info("y", 1, list(run(graph, inputs["x"]).shape)),
         ]
         made = helper.make_graph(nodes, "g", ends[:1], ends[1:], arrays)
         model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
