@@ -99,7 +99,7 @@ def raise_first(ended: list[Ended]) -> None:
     """Raise the first error of a rank that is more than the loss of another rank, as the rank itself described it."""
     errors = {rank: one["error"] for rank, one in enumerate(ended) if "error" in one and "lost" not in one}
     for rank, error in errors.items():
-        if len(errors) < len(ended):
+        if len(errors) < len(ended) and error["message"]:
             error = {**error, "message": f"on rank {rank}: {error['message']}"}
         raise Told(error)
 

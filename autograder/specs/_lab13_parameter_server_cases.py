@@ -86,12 +86,15 @@ def barrier_edges(rng: np.random.Generator) -> list[Inputs]:
         quadratic(rng, 4, 3, conditions=late(rng)),
         quadratic(rng, 3, 2, slow=[0.0, 0.02, 0.0]),
         quadratic(rng, 2, 2, repeat=[[0, 0]]),
+        quadratic(rng, 2, 2, repeat=[[0, 0], [1, 0]], slow=[0.02, 0.0]),
         quadratic(rng, 3, 2, repeat=[[1, 0], [2, 1]], slow=[0.02, 0.0, 0.0]),
         quadratic(rng, 2, 3, repeat=[[0, 0], [1, 0], [0, 1]], slow=[0.0, 0.02]),
         quadratic(rng, 2, 3, conditions=dies(1, 1)),
         quadratic(rng, 3, 3, conditions=dies(0, 0)),
         quadratic(rng, 3, 3, conditions=dies(2, 2)),
-        quadratic(rng, 3, 2, slow=[0.05, 0.0, 0.0], conditions=dies(1, 1)),  # what it had pushed still counts
+        # What it had pushed when it died still counts.
+        quadratic(rng, 3, 2, slow=[0.1, 0.0, 0.0], conditions=dies(1, 1)),
+        quadratic(rng, 2, 2, slow=[0.0, 0.1], conditions=dies(0, 1)),
     ]
 
 

@@ -301,7 +301,7 @@ def _clocks_followed(inputs: Inputs, record: list[list[Any]]) -> list[str]:
                     f"{spoken}. The slowest has to be {step - bound} or more."
                 ]
             if not said and open_:
-                gone = f" {listed(lost)} died, and is not waited for." if lost else ""
+                gone = f" {listed(lost).capitalize()} died, and is not waited for." if lost else ""
                 return [
                     f"Trainer {trainer} was kept from step {step} with a staleness of {bound}, while the clocks were "
                     f"{spoken}. The slowest is {slowest}, and {step - bound} is enough.{gone}"

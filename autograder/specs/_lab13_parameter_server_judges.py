@@ -141,9 +141,13 @@ def _row(
         "the squares were not kept from push to push; each row has its sum": start(row)
         - inputs["lr"] * sum(np.sign(np.sum(gradients, axis=0)) for gradients in given),
         "the row was pushed to, and did not move": start(row),
-        "it did not start from start(id), but from zeros": _adagrad(
-            inputs, np.zeros(inputs["dim"]), [np.sum(gradients, axis=0) for gradients in given]
-        ),
+        "it did not start from start(id), but from zeros": right - start(row),
+        **{
+            f"it began as start({other}), not as start({row}): a row starts by its id, whoever asks first and in "
+            "whatever order rows are made": right - start(row) + start(other)
+            for other in range(8)
+            if other != row
+        },
     }
     for words, other in own.items():
         if near(found, other):
