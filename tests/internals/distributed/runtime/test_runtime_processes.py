@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -171,3 +172,34 @@ def test_a_command_that_can_not_start_says_why_in_one_line(arguments: list[str],
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_tasks_started_by_hand_at_the_addresses_of_their_cluster() -> None:
+    """The command with a whole cluster, and a client that only knows one address; each task told to end, ends."""
+    held = [socket.socket() for _ in range(2)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    addresses = [f"tcp://127.0.0.1:{one.getsockname()[1]}" for one in held]
+    for one in held:
+        one.close()
+    spec = json.dumps({"worker": addresses})
+    command = [sys.executable, "-m", "internals.distributed.runtime", "--job", "worker", "--cluster", spec, "--task"]
+    tasks = [subprocess.Popen([*command, str(task)]) for task in (0, 1)]
+    try:
+        graph = Graph()
+        with graph:
+            with graph.device(TWO):
+                v = graph.variable(np.float64([1.0, 2.0]), name="v")
+            with graph.device(ONE):
+                doubled = v * 2.0
+        with runtime.RemoteSession(f"worker:0@{addresses[0]}", graph, deadline=120.0) as session:
+            session.initialise()
+            np.testing.assert_array_equal(session.run(doubled), [2.0, 4.0])
+            assert session.cluster == runtime.ClusterSpec({"worker": addresses})
+        for task in tasks:
+            task.send_signal(signal.SIGINT)
+        assert [task.wait(60) for task in tasks] == [0, 0]
+    finally:
+        for task in tasks:
+            task.kill()
+            task.wait()
