@@ -190,39 +190,6 @@ def export(nodes, weights):
     return {"nodes": made, "initializers": arrays}
 
 
-# %% wrong: linear is MatMul | no ONNX operator 'Linear'
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Linear", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
 # %% wrong: two pads | pads is a list of 4
 
 
@@ -246,39 +213,6 @@ def export(nodes, weights):
         elif node["op"] == "conv2d":
             s, p = attrs["stride"], attrs["padding"]
             add("Conv", node, strides=[s, s], pads=[p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
-# %% wrong: no padding | shape|other values
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s])
         elif node["op"] == "max_pool2d":
             k, s = attrs["window"], attrs["stride"]
             add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
@@ -453,39 +387,6 @@ def export(nodes, weights):
     return {"nodes": made, "initializers": arrays}
 
 
-# %% wrong: a shape of int32 | int64
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int32)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
 # %% wrong: the batch is written down | this batch only|can't run
 
 
@@ -515,73 +416,5 @@ def export(nodes, weights):
         elif node["op"] == "reshape":
             shape = node["name"] + ":shape"
             arrays[shape] = np.array([3 if n == -1 else n for n in attrs["shape"]], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
-# %% wrong: x is an initializer | called x
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "placeholder":
-            arrays["x"] = np.zeros(1, np.float32)
-        elif node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
-# %% wrong: weights in float64 | float32
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]].astype(float)
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
             add("Reshape", node, shape)
     return {"nodes": made, "initializers": arrays}
