@@ -223,6 +223,18 @@ def test_the_ranks_end_when_the_supervisor_is_killed(launch: Launch) -> None:
     assert of_job(launch.mark) == []  # type: ignore[attr-defined]
 
 
+def test_the_ranks_end_when_launcher_and_supervisor_are_killed_together(launch: Launch) -> None:
+    process = launch("import time; print('ready', flush=True); time.sleep(600)", "-n", "2")
+    assert process.stdout is not None
+    for _ in range(2):
+        assert process.stdout.readline().endswith("ready\n")
+    (supervisor,) = psutil.Process(process.pid).children()
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # neither gets to do anything about the other
+        process.send_signal(number)
+        supervisor.send_signal(number)
+    until(lambda: not of_job(launch.mark), "the end of every rank")  # type: ignore[attr-defined]
+
+
 def test_lines_stay_whole(launch: Launch) -> None:
     process = launch(
         """

@@ -284,3 +284,22 @@ def test_who_comes_after_the_end_has_nothing_to_do() -> None:
     assert run(lambda this: this.group.size, fresh(), member("m0")) == 1
     assert run(lambda this: this.group.size, fresh(), member("m1")) is None
     rendezvous.close()
+
+
+def averaged(group: Group, size: int) -> list[np.ndarray]:
+    state, (x, y) = fresh(), data()
+    part = np.array_split(np.arange(size), group.size)[group.rank]
+    if len(part):
+        ops.cross_entropy(state.model(Tensor(x[part])), Tensor(y[part])).backward()
+    average_gradients(state.model, group, len(part) / size)
+    return [one.grad.numpy() for one in state.model.parameters()]
+
+
+@pytest.mark.parametrize("size", [2, 7])
+def test_gradients_of_uneven_parts_are_those_of_the_whole_batch(size: int) -> None:
+    """With 2 examples on 3 ranks, one of them has none."""
+    state, (x, y) = fresh(), data()
+    ops.cross_entropy(state.model(Tensor(x[:size])), Tensor(y[:size])).backward()
+    for found in run_threads(3, averaged, size):
+        for mine, whole in zip(found, state.model.parameters(), strict=True):
+            np.testing.assert_allclose(mine, whole.grad.numpy(), rtol=1e-4, atol=1e-6)
