@@ -297,9 +297,12 @@ class Client:
     def refresh(self, lost: Sequence[str] = ()) -> None:
         """Ask which data shards are this trainer's now; `lost` are trainers that another server has lost."""
         told = self._links.ask_first(Message("mine", {"lost": list(lost)})).fields
+        fresh = set(told["shards"]) - set(self.shards)
         self.shards = told["shards"]
         clocks = zip(told["shards"], told["clocks"], strict=True)
         self.clocks = {shard: max(clock, self.clocks.get(shard, 0)) for shard, clock in clocks}
+        if fresh and self.mode != "sync":
+            self._links.tell_clocks()
 
     def close(self, *, done: bool = True) -> None:
         """Say goodbye to the servers.

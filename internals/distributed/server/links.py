@@ -71,11 +71,10 @@ class Links:
         self._rank, self._token = rank, token
         self._deadline, self._patience = deadline, patience
         self._links = [Link(index, f"server:{index}", address) for index, address in enumerate(servers)]
-        self._forgotten: list[int] = []
-        """Calls that are on their way and whose answer nobody needs."""
         self.holding = False
         """Whether the servers were seen to have parameters."""
         self.mode = ""
+        self._known = False
         self._rolled_back: str | None = None
         """What is to be told to who pushes or pulls next: that the step has changed."""
 
@@ -84,6 +83,12 @@ class Links:
 
     def connect(self) -> None:
         """Get to know all servers."""
+        for link in self._links:
+            self._greet(link, time.monotonic() + self._patience)
+        self._known = True
+
+    def tell_clocks(self) -> None:
+        """Let all servers know how far this trainer's shards are: one that came back has missed some of it."""
         for link in self._links:
             self._greet(link, time.monotonic() + self._patience)
 
@@ -125,7 +130,6 @@ class Links:
                     one = message(link.index)
                     one.fields |= wanted | {"generation": link.generation, "news": link.news, "seen": link.version}
                     calls[link.index] = self._endpoint.start(link.name, one)
-                self._settle()
                 for link in due:
                     answer = self._endpoint.finish(calls.pop(link.index), max(0.0, end - time.monotonic()))
                     redo = answer.fields.get("redo")
@@ -137,14 +141,14 @@ class Links:
                         raise PeerLost(link.name, "it does not know this trainer (any more)")
                     answers[link.index] = answer
             except PeerLost as lost:
-                self._forgotten += calls.values()
+                self._cancel(calls)
                 self._recover(lost)
                 end = time.monotonic() + self._deadline
             except DeadlineExceeded as error:
-                self._forgotten += calls.values()
+                self._cancel(calls)
                 raise self._explained(link, step, error) from error
             except DistributedError:
-                self._forgotten += calls.values()
+                self._cancel(calls)
                 raise
         self._note(answers)
         if bound:
@@ -187,12 +191,11 @@ class Links:
         if fresh:
             self._owner.refresh()
 
-    def _settle(self) -> None:
-        """Take the answers nobody needs: a server gives them when it is asked anew."""
-        calls, self._forgotten = self._forgotten, []
-        for call in calls:
-            with suppress(DistributedError, ValueError):
-                self._endpoint.finish(call, 5.0)
+    def _cancel(self, calls: dict[int, int]) -> None:
+        """Give up waiting for answers: those that come all the same are dropped."""
+        for call in calls.values():
+            with suppress(DistributedError):
+                self._endpoint.finish(call, 0.0)
 
     def _recover(self, lost: PeerLost) -> None:
         """Find all servers again, and note where they went back to a checkpoint."""
@@ -244,7 +247,10 @@ class Links:
                 link.name, "it came back without its parameters; start servers with checkpoint= to have them come back"
             )
         self.mode = told["mode"]
-        link.generation, link.version, link.news = told["generation"], told["version"], told["news"]
+        link.generation, link.version = told["generation"], told["version"]
+        if not self._known:
+            # Later on news are only taken with what they are about: a pull that doesn't know them is told.
+            link.news = told["news"]
 
     def _absent(self, link: Link, lost: PeerLost | None, error: Exception | None) -> DistributedError:
         where = f"{link.name} at {link.address}"

@@ -62,8 +62,8 @@ class Server:
     deadline : float
         Seconds, for peers.
     rejoin : float
-        Seconds that trainers have, after the first server of a job came back from a checkpoint, to come back to it.
-        Who is not there then counts as lost, and the others take over its shards.
+        Seconds that trainers have, after a server came back from a checkpoint, to come back to it. Who is not there
+        then counts as lost, and the others take over its shards.
 
     Attributes
     ----------
@@ -145,8 +145,7 @@ class Server:
             else:
                 step, generation = self._checkpoints.steps()[-1], 1
             self._load(step, generation)
-            if index == 0:
-                call_later(endpoint, Message("overdue"), rejoin, self._done)
+            call_later(endpoint, Message("overdue"), rejoin, self._done)
         self._ready = True
 
     @property

@@ -201,6 +201,23 @@ def test_a_server_comes_back_when_a_trainer_is_gone(job: Callable[..., Job], tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1])
+def test_without_a_barrier_a_server_and_a_trainer_die_at_once(
+    job: Callable[..., Job], tmp_path: Path, index: int
+) -> None:
+    """The server that comes back has never seen the trainer, so it can't lose it; it wakes who waits all the same."""
+    one = job(servers=2, shards=2, mode="ssp", staleness=1, checkpoint=tmp_path, every=3, rejoin=0.3)
+    server, trainer = restart_at(one, index, 5, wait=0.1), kill_at(one, 1, 5)
+
+    def both(values: dict[str, np.ndarray], shard: int, step: int) -> Gradients:
+        server(values, shard, step)
+        return trainer(values, shard, step)
+
+    one.train(2, 10, work=both, split=6)
+    assert [server.stats()["clocks"] for server in one.servers] == [[10, 10]] * 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"mode": "async"}, {"mode": "ssp", "staleness": 1}])
 def test_without_a_barrier_a_server_comes_back_and_training_ends(
     job: Callable[..., Job], tmp_path: Path, settings: dict
