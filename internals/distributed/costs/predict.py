@@ -51,8 +51,9 @@ def halving_doubling(costs: Costs, nbytes: float, size: int) -> float:
 
 
 def flat(costs: Costs, nbytes: float, size: int) -> float:
-    """One round in which each sends all to each."""
-    return _messages(nbytes) * (costs.round + (size - 2) * costs.burst) + (size - 1) * nbytes * costs.add
+    """One round in which each sends all to each; its own is put aside and back, so as to add in the order of ranks."""
+    sent = _messages(nbytes) * (costs.round + (size - 2) * costs.burst)
+    return sent + (size - 1) * nbytes * costs.add + nbytes * costs.copy
 
 
 def pairwise(costs: Costs, nbytes: float, size: int) -> float:
