@@ -1,5 +1,6 @@
 """A seccomp filter: no sockets, no new processes, no reach to other processes, no ways around limits.
 
+A lab of several processes may have TCP, where the sandbox's network is a loopback of its own.
 Imports only the standard library: the launcher runs it outside any package.
 A refused call fails with an error number, so that ordinary code gets an ordinary exception.
 """

@@ -263,6 +263,7 @@ def test_the_line_of_one_that_waits_is_told(sandbox: Sandbox) -> None:
         ("peers.receive(-1)", "error", "rank -1"), ("peers.send(0, f)", "error", "function"),
         ("import signal; signal.signal(15, signal.SIG_IGN); time.sleep(60)", "runs", "True"),
         ("os.close(3); os.close(4)\n        return 1", "value", "1"), ("os.closerange(3, 60)", "died", "exit"),
+        ("if os.fork() == 0: time.sleep(60)", "value", "1"),
     ],
 )  # fmt: skip
 def test_whatever_a_rank_does_all_end_and_the_next_call_works(
