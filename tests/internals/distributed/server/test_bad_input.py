@@ -74,7 +74,8 @@ def test_rows_that_do_not_fit(job: Job, ids: list, gradients: np.ndarray, said: 
 
 
 def test_before_init(job: Job) -> None:
-    client = job.client(deadline=0.2)
+    client = job.client()
+    client._links._deadline = 0.1
     for ask in (lambda: client.push({"w": np.zeros(3)}), client.pull):
         with pytest.raises(DistributedError, match="trainer:0 asks before the parameters are initialised; call init"):
             ask()

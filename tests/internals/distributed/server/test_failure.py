@@ -272,10 +272,11 @@ def test_tables_come_back_too(job: Callable[..., Job], tmp_path: Path) -> None:
 
 def test_a_server_that_stays_away_is_named(job: Callable[..., Job]) -> None:
     one = job(servers=2, shards=1)
-    client = one.client(patience=0.2)
+    client = one.client()
     client.init(parameters())
+    client._links._patience = 0.1
     one.network.kill("server:1")
-    with pytest.raises(PeerLost, match=r"server:1 at inproc://server:1 did not come back within 0.2 s"):
+    with pytest.raises(PeerLost, match=r"server:1 at inproc://server:1 did not come back within 0.1 s"):
         client.pull()
 
 
@@ -291,12 +292,13 @@ def test_a_server_that_comes_back_empty_is_named(job: Callable[..., Job]) -> Non
 
 def test_who_is_waited_for_is_named(job: Callable[..., Job]) -> None:
     one = job(servers=2, shards=3)
-    client, other = one.client(0, deadline=0.2), one.client(1)
+    client, other = one.client(0), one.client(1)
     client.init(parameters())
     other.init(parameters())
+    client._links._deadline = 0.1
     with pytest.raises(
         DeadlineExceeded,
-        match=r"trainer:0: server:[01] .* 0.2 s: it waits for step 1 of data shard 1 of trainer:1, data shard 2 of no ",
+        match=r"trainer:0: server:[01] .* 0.1 s: it waits for step 1 of data shard 1 of trainer:1, data shard 2 of no ",
     ):
         client.pushpull({}, shard=0, step=0)
 
