@@ -11,7 +11,7 @@ import numpy as np
 
 from internals.deploy.errors import FormatError
 from internals.deploy.onnx.builder import DEFAULT, IR_VERSIONS, NEWEST, OLDEST, Builder, Value
-from internals.deploy.onnx.rules import RULES, WITHOUT
+from internals.deploy.onnx.rules import IN_GRAPHS, RULES, WITHOUT
 from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.deploy.saved.sources import Content, Ends, content_of
 from internals.graph import Node, needed
@@ -196,7 +196,8 @@ class _Export:
             return
         rule = RULES.get(node.op.name)
         if rule is None:
-            why = WITHOUT.get(node.op.name, "it is none of the rows that have one")
+            kind = (getattr(node.op, "made", None) or (node.op.name,))[0]
+            why = (WITHOUT | IN_GRAPHS).get(kind, "it is none of the rows that have one")
             raise FormatError(
                 f"to_onnx: {node.name} (made at {node.where}) is {node.op.name}, which has no counterpart in ONNX: "
                 f"{why}."

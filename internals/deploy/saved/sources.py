@@ -117,6 +117,8 @@ def _from_functions(
         _check_specs(name, signature.inputs)
         function: Callable[..., Any] = signature.function or source
         placeholders, answer, results = captured(name, function, signature.inputs, graph, _outside(graph, variable))
+        if not results:
+            raise TypeError(f"save: {name} gives no Tensor.")
         keys = _names(name, answer, len(results), signature.outputs)
         inputs = {key: (node, signature.inputs[key]) for key, node in placeholders.items()}
         found[name] = {"inputs": inputs, "outputs": dict(zip(keys, results, strict=True))}

@@ -64,7 +64,9 @@ def _einsum(call: Call, *inputs: Any) -> Any:
 # Windows
 
 
-def _pads(call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], holes: Sequence[int]) -> Any:
+def pads_of(
+    call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], holes: Sequence[int]
+) -> Any:
     """What is added before and after each spatial axis."""
     n, auto = len(kernel), call.get("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -80,7 +82,7 @@ def _pads(call: Call, sizes: Sequence[int], kernel: Sequence[int], strides: Sequ
     return found
 
 
-def _per_axis(call: Call, name: str, n: int) -> list[int]:
+def per_axis(call: Call, name: str, n: int) -> list[int]:
     return [int(one) for one in call.get(name) or [1] * n]
 
 
@@ -89,8 +91,8 @@ def _conv(call: Call, x: Any, weight: Any, bias: Any = None) -> Any:
     n = x.ndim - 2
     if n not in (1, 2):
         raise call.refuse(f"it has {n} spatial axes; rows here have 1 or 2")
-    strides, holes = _per_axis(call, "strides", n), _per_axis(call, "dilations", n)
-    pads = _pads(call, x.shape[2:], weight.shape[2:], strides, holes)
+    strides, holes = per_axis(call, "strides", n), per_axis(call, "dilations", n)
+    pads = pads_of(call, x.shape[2:], weight.shape[2:], strides, holes)
     x, padding = _symmetric(x, pads, 0.0)
     row = ops.conv1d if n == 1 else ops.conv2d
     found = row(
@@ -115,7 +117,7 @@ def _conv_transpose(call: Call, x: Any, weight: Any, bias: Any = None) -> Any:
     n = x.ndim - 2
     if n not in (1, 2):
         raise call.refuse(f"it has {n} spatial axes; rows here have 1 or 2")
-    strides, holes = _per_axis(call, "strides", n), _per_axis(call, "dilations", n)
+    strides, holes = per_axis(call, "strides", n), per_axis(call, "dilations", n)
     more = [int(one) for one in call.get("output_padding") or [0] * n]
     whole = [
         (size - 1) * s + d * (k - 1) + 1
@@ -129,7 +131,7 @@ def _conv_transpose(call: Call, x: Any, weight: Any, bias: Any = None) -> Any:
         halves = [(r // 2, r - r // 2) for r in rest]
         pads = [(b, e) if auto == "SAME_UPPER" else (e, b) for b, e in halves]
     else:
-        pads = _pads(call, x.shape[2:], weight.shape[2:], strides, holes)
+        pads = pads_of(call, x.shape[2:], weight.shape[2:], strides, holes)
     row = ops.conv_transpose1d if n == 1 else ops.conv_transpose2d
     settings: dict[str, Any] = {"stride": tuple(strides), "dilation": tuple(holes), "groups": int(call.get("group", 1))}
     plain = all(b == e >= 0 for b, e in pads) and all(m < s for m, s in zip(more, strides, strict=True))
@@ -147,8 +149,8 @@ def _conv_transpose(call: Call, x: Any, weight: Any, bias: Any = None) -> Any:
 def _pool(call: Call, x: Any) -> Any:
     n = x.ndim - 2
     kernel = [int(one) for one in call.get("kernel_shape")]
-    strides, holes = _per_axis(call, "strides", n), _per_axis(call, "dilations", n)
-    pads = _pads(call, x.shape[2:], kernel, strides, holes)
+    strides, holes = per_axis(call, "strides", n), per_axis(call, "dilations", n)
+    pads = pads_of(call, x.shape[2:], kernel, strides, holes)
     if call.outputs > 1:
         raise call.refuse(
             "it gives the places of the maxima too, counted in the whole input; rows here count in windows"

@@ -1,6 +1,17 @@
 """How each row of the op table is written in ONNX; ``RULES[name]`` is its rule."""
 
-from internals.deploy.onnx.rules import arranging, elementwise, layers, losses, recurrent, reductions
-from internals.deploy.onnx.rules.table import RULES, WITHOUT
+from internals.deploy.onnx.rules import arranging, elementwise, layers, losses, quantised, recurrent, reductions
+from internals.deploy.onnx.rules.table import IN_GRAPHS, RULES, WITHOUT
 
-__all__ = ["RULES", "WITHOUT", "arranging", "elementwise", "layers", "losses", "recurrent", "reductions"]
+__all__ = [
+    "IN_GRAPHS",
+    "RULES",
+    "WITHOUT",
+    "arranging",
+    "elementwise",
+    "layers",
+    "losses",
+    "quantised",
+    "recurrent",
+    "reductions",
+]

@@ -39,6 +39,15 @@ WITHOUT: dict[str, str] = {
 }
 """Rows that ONNX's standard operators can't express, and why."""
 
+_FLOW = "it is control flow, which is not written here; ONNX has If, Loop and Scan for it"
+_STATE = "it changes a variable, and an ONNX file has constants only"
+IN_GRAPHS: dict[str, str] = {
+    **dict.fromkeys(("cond", "while_loop", "while_loop_gradient", "scan", "call"), _FLOW),
+    **dict.fromkeys(("read", "assign", "assign_add", "apply"), _STATE),
+    "gradient": "its sizes are open; give them as numbers, or export the forward graph",
+}
+"""The same of the operations that only graphs have."""
+
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Enter a function as the rule of these rows."""

@@ -85,7 +85,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "too few inputs": (lambda: one_node("MatMul"), r"it \(MatMul\)"),
     "an empty model": (lambda: b"", "no ONNX model"),
     "text": (lambda: b"hello, world", "no ONNX model"),
-    "a shape known only at run time": (lambda: one_node("Reshape", inputs=("x", "x")), "known only when the model runs"),
+    "a shape known only at run time": (lambda: one_node("Reshape", inputs=("x", "x")), "known only when the model"),
 }  # fmt: skip
 
 

@@ -319,6 +319,7 @@ def decides_by_size(x: Any) -> Any:
     (lambda at: save(at, Drops().forward, {"serve": Signature({"x": batch(3)})}), GraphError, "eval"),
     (lambda at: save(at, lambda x, y: x * y, {"serve": Signature(dict.fromkeys("xy", TensorSpec((None,))))}),
      SignatureError, r"x\[0\] alone is another size.*one name"),
+    (lambda at: save(at, lambda x: None, {"serve": Signature({"x": batch(3)})}), TypeError, "gives no Tensor"),
     (lambda at: TensorSpec(3), TypeError, "One axis of that size is"),
     (lambda at: TensorSpec((2.5,)), TypeError, "whole numbers, names or None"),
     (lambda at: TensorSpec((-1,)), ValueError, "0 to"),

@@ -1,0 +1,79 @@
+"""Export rules for rows of integers that stand for reals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from internals.deploy.onnx.builder import Builder, Name, Value
+from internals.deploy.onnx.rules.table import rule
+from internals.graph import Node
+from internals.ops.conv import per_axis
+
+
+def _point(b: Builder, zero_point: Value, dtype: np.dtype) -> Name:
+    """A zero point in the dtype of what it belongs to, as ONNX wants it."""
+    return zero_point.name if zero_point.dtype == dtype else b.cast(zero_point, dtype)
+
+
+def _along(b: Builder, node: Node, x: Value, value: Name) -> Name:
+    axis = node.attrs["axis"]
+    if axis is None:
+        return value
+    return b.reshape(value, [-1 if i == int(axis) % x.ndim else 1 for i in range(x.ndim)])
+
+
+@rule("fake_quantise")
+def _fake_quantise(b: Builder, node: Node, x: Value, scale: Value, zero_point: Value) -> Name:
+    step = _along(b, node, x, scale.name if scale.dtype == x.dtype else b.cast(scale, x.dtype))
+    point = _along(b, node, x, b.cast(zero_point, x.dtype))
+    steps = b.op("Add", b.op("Round", b.op("Mul", x, b.op("Reciprocal", step))), point)
+    inside = b.op("Clip", steps, b.like(int(node.attrs["low"]), x), b.like(int(node.attrs["high"]), x))
+    return b.op("Mul", b.op("Sub", inside, point), step)
+
+
+@rule("quantise")
+def _quantise(b: Builder, node: Node, x: Value, scale: Value, zero_point: Value) -> Name:
+    axis = node.attrs["axis"]
+    along = None if axis is None else int(axis) % x.ndim
+    return b.op("QuantizeLinear", x, scale, _point(b, zero_point, node.dtype), axis=along)
+
+
+@rule("dequantise")
+def _dequantise(b: Builder, node: Node, q: Value, scale: Value, zero_point: Value) -> Name:
+    axis = node.attrs["axis"]
+    if q.dtype.name in ("int8", "uint8", "int32") and scale.dtype == np.float32:
+        along = None if axis is None else int(axis) % q.ndim
+        return b.op("DequantizeLinear", q, scale, _point(b, zero_point, q.dtype), axis=along)
+    steps = b.op("Sub", b.cast(q, scale.dtype), _along(b, node, q, b.cast(zero_point, scale.dtype)))
+    return b.op("Mul", steps, _along(b, node, q, scale.name))
+
+
+@rule("matmul_integer")
+def _matmul_integer(b: Builder, node: Node, x: Value, w: Value, x_zero: Value, w_zero: Value) -> Name:
+    if x.shape[-1] == 0:  # onnxruntime leaves a sum of nothing as the memory was
+        return b.cast(b.op("MatMul", b.cast(x, np.float32), b.cast(w, np.float32)), np.int32)
+    return b.op("MatMulInteger", x, w, _point(b, x_zero, x.dtype), _point(b, w_zero, w.dtype))
+
+
+@rule("conv2d_integer")
+def _conv_integer(b: Builder, node: Node, x: Value, w: Value, x_zero: Value, w_zero: Value) -> Name:
+    """ConvInteger; onnxruntime has it for unsigned inputs, so signed ones are moved up by 128, with the zero point."""
+    padding = [int(one) for one in per_axis(node.attrs["padding"], 2)]
+    source, point = x.name, _point(b, x_zero, x.dtype)
+    if x.dtype == np.int8:
+        source, point = (_moved(b, one) for one in (source, point))
+    return b.op(
+        "ConvInteger",
+        source,
+        w,
+        point,
+        _point(b, w_zero, w.dtype),
+        strides=[int(one) for one in per_axis(node.attrs["stride"], 2)],
+        pads=padding + padding,
+        dilations=[int(one) for one in per_axis(node.attrs["dilation"], 2)],
+        group=int(node.attrs["groups"]),
+    )
+
+
+def _moved(b: Builder, q: Name) -> Name:
+    return b.cast(b.op("Add", b.cast(q, np.int32), b.constant(128, np.int32)), np.uint8)
