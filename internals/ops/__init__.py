@@ -113,6 +113,7 @@ from internals.ops.pool import (
     pick2d,
     unpool2d,
 )
+from internals.ops.quantise import conv2d_integer, dequantise, fake_quantise, matmul_integer, quantise
 from internals.ops.recurrent import gru, lstm, rnn
 from internals.ops.reduce import (
     all,

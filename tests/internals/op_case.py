@@ -37,6 +37,8 @@ class Case:
         with torch alone; tensorflow promotes them otherwise.
     ties : bool
         Equal entries are a kink: no finite differences in the layout that repeats entries.
+    staircase : bool
+        The rule is not the derivative but stands in for it: no finite differences.
     """
 
     op: str
@@ -47,6 +49,7 @@ class Case:
     wrt: tuple[int, ...] | None = None
     also: tuple[str, ...] = ()
     ties: bool = False
+    staircase: bool = False
 
     def call(self, framework: str) -> Callable[..., Any]:
         counterpart = getattr(self, framework)

@@ -15,6 +15,7 @@ from op_cases_functions import FUNCTIONS
 from op_cases_linalg import LINALG
 from op_cases_losses import LOSSES
 from op_cases_order import ORDER
+from op_cases_quantise import QUANTISE
 from op_cases_reductions import REDUCTIONS
 from op_cases_sequences import SEQUENCES
 from op_samples import (
@@ -288,6 +289,7 @@ CASES = [
     *LINALG,
     *LOSSES,
     *ORDER,
+    *QUANTISE,
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ class Example:
     @property
     def smooth(self) -> bool:
         """Whether finite differences mean anything here."""
-        return not (self.case.ties and self.layout == "stretched")
+        return not (self.case.staircase or (self.case.ties and self.layout == "stretched"))
 
 
 def describe(value: Any) -> str:

@@ -22,7 +22,8 @@ from internals.ops.operators import Operators
 CONSTANT_RESULTS = {"zeros_like": "Zeros", "ones_like": "Ones"}
 """Rows whose floating result does not depend on the input's values, and the word of the doc that says so."""
 
-CONSTANT_INPUTS = {("weighted_cross_entropy", "weight"): "a constant that is not differentiated by"}
+CONSTANT_INPUTS = {("weighted_cross_entropy", "weight"): "a constant that is not differentiated by",
+                   ("fake_quantise", "scale"): "a constant that is not differentiated by"}  # fmt: skip
 """Floating inputs without a rule, and the words of the doc that say so."""
 
 

@@ -14,7 +14,7 @@ from internals.ops import TABLE, Op, Spec
 ROOMS = {
     *("elementwise", "functions", "activations", "reduce", "statistics", "scan", "shape", "arrange", "index", "lookup"),
     *("linalg", "linear", "contract", "solve", "decompose", "conv", "pool", "normalise", "dropout", "order"),
-    *("loss", "classification", "ctc", "attention", "recurrent", "eager"),
+    *("loss", "classification", "ctc", "attention", "recurrent", "quantise", "eager"),
 }
 
 
