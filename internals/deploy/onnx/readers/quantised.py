@@ -39,7 +39,7 @@ def _dequantise(call: Call, q: Any, scale: Any, zero_point: Any = None) -> Any:
 def _points(x: Any, w: Any, x_zero: Any, w_zero: Any) -> tuple[Any, Any]:
     x_zero = known(0, x.dtype) if x_zero is None else x_zero
     w_zero = known(0, w.dtype) if w_zero is None else w_zero
-    return tuple(ops.reshape(one, shape=()) if one.shape == (1,) else one for one in (x_zero, w_zero))  # type: ignore[return-value]
+    return tuple(ops.reshape(one, shape=()) if one.shape == (1,) else one for one in (x_zero, w_zero))
 
 
 @reads("MatMulInteger")

@@ -29,8 +29,8 @@ EXPLAINED = {
     "quantizelinear_blocked_asymmetric": "a scale for each block; rows have one for all, or one for each slice",
     "quantizelinear_blocked_symmetric": "as above",
     "dequantizelinear_blocked": "as above",
-    "dynamicquantizelinear_expanded": "the row multiplies by 1 / scale as torch does, where the reference divides: one of "
-    "six entries lies next to a tie",
+    "dynamicquantizelinear_expanded": "the row multiplies by 1 / scale as torch does, where the reference divides; one "
+    "of six entries lies next to a tie",
 }  # fmt: skip
 AT_RUN_TIME = ("Range", "ConstantOfShape")
 """Operators all of whose inputs must be known when a model is read; of others the first may be fed."""
