@@ -1,0 +1,6 @@
+"""Models for small machines: one flat file, an interpreter that plans its memory, integers for reals."""
+
+from internals.deploy.lite.runtime import Interpreter, LiteError
+from internals.deploy.lite.writer import Builder
+
+__all__ = ["Builder", "Interpreter", "LiteError"]
