@@ -138,7 +138,7 @@ class Model:
         """A version could not be loaded or warmed up; what served before goes on serving."""
         version.state, version.reason, version.runner = FAILED, reason, None
         if self.stable == version.number:
-            self.stable = next((n for n in reversed(self._before) if self._is_available(n)), None)
+            self.stable = self._earlier()
         if self.canary == version.number:
             self.canary, self.share = None, 0.0
 
@@ -222,10 +222,10 @@ class Model:
         if version is not None:
             self.route(version=version)
             if version == self.stable:
-                before = next((n for n in reversed(self._before) if self._is_available(n)), None)
+                before = self._earlier()
                 if before is None:
                     raise BadRequest(f"{self.name}: version {version} is the only one, so it can't be a canary.")
-                self._before.remove(before)
+                self._before = [n for n in self._before if n != before]
                 self.stable, self.follows = before, False
         self.canary, self.share, self._owed = version, float(share) if version is not None else 0.0, 0.0
 
@@ -237,11 +237,11 @@ class Model:
         BadRequest
             Nothing was stable before, or it is not loaded any more.
         """
-        before = next((n for n in reversed(self._before) if self._is_available(n)), None)
+        before = self._earlier()
         if before is None:
             kept = ", ".join(map(str, self._before)) or "none"
             raise BadRequest(f"{self.name}: there is no loaded version to go back to (earlier ones: {kept}).")
-        del self._before[self._before.index(before) :]
+        self._before = self._before[: self._before.index(before)] if before in self._before else []
         if self.stable is not None:
             self.wanted.discard(self.stable)
         self.stable, self.follows = before, False
@@ -299,6 +299,12 @@ class Model:
             self._owed -= 1
             return True
         return False
+
+    def _earlier(self) -> int | None:
+        """What was stable before this one; else the next older that is loaded."""
+        was = [n for n in self._before if self._is_available(n)]
+        older = [n for n in sorted(self.versions) if self._is_available(n) and n < (self.stable or 0)]
+        return next(iter([*reversed(was), *reversed(older)]), None)
 
     def _is_available(self, number: int) -> bool:
         return number in self.versions and self.versions[number].state == AVAILABLE

@@ -162,3 +162,12 @@ def test_directories_without_a_manifest_are_passed_over(tmp_path):
     assert list(models_in(tmp_path)) == ["m"]
     assert list(models_in(tmp_path / "m")) == ["m"]
     assert versions_in(tmp_path / "none") == models_in(tmp_path / "none") == {}
+
+
+def test_rollback_goes_to_an_older_one_that_was_loaded_after():
+    model = Model("m", keep=2)
+    one, two = model.found({1: "mark", 2: "mark"})
+    model.loaded(two, "runner")
+    model.loaded(one, "runner")
+    assert model.route().number == 2
+    assert model.rollback() == 1

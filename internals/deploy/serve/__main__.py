@@ -1,0 +1,122 @@
+"""Serve the models of a directory: ``python -m internals.deploy.serve DIR``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from internals.deploy.serve.answers import Answers
+from internals.deploy.serve.http import Lines, http_server
+from internals.deploy.serve.server import Server, Settings, log
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    known = Settings()
+    parser = argparse.ArgumentParser("python -m internals.deploy.serve", description=__doc__)
+    parser.add_argument("directory", type=Path, help="holds NAME/1, NAME/2, ...; or is one NAME")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; 0.0.0.0 is all)")
+    parser.add_argument("--port", type=int, default=8501, help="0 takes a free one (%(default)s)")
+    parser.add_argument("--admin-port", type=int, help="operators' calls, on 127.0.0.1")
+    parser.add_argument("--admin-token-file", type=Path, help="a file with the token of operators' calls")
+    parser.add_argument("--batch-size", dest="size", type=int, default=known.size, help="rows (%(default)s)")
+    parser.add_argument("--wait-ms", type=float, default=0.0, help="that a request waits for others (%(default)s)")
+    parser.add_argument("--queue", type=int, default=known.queue, help="rows that may wait (%(default)s)")
+    parser.add_argument("--workers", type=int, default=known.workers, help="processes of a version (%(default)s)")
+    parser.add_argument("--pad", action="append", default=[], metavar="SIZE=FILL", help="an open size that is padded")
+    parser.add_argument("--keep", type=int, default=known.keep, help="newest versions kept loaded (%(default)s)")
+    parser.add_argument("--poll", type=float, default=known.poll, help="seconds between looks (%(default)s)")
+    parser.add_argument("--deadline", type=float, default=known.deadline, help="seconds of a request (%(default)s)")
+    parser.add_argument("--largest", type=int, default=known.largest, help="bytes of a body (%(default)s)")
+    parser.add_argument("--limit", type=float, default=known.limit, help="seconds of a batch (%(default)s)")
+    parser.add_argument("--idle", type=float, default=known.idle, help="seconds of silence (%(default)s)")
+    parser.add_argument("--grace", type=float, default=30.0, help="seconds that SIGTERM waits (%(default)s)")
+    parser.add_argument("--allow-nan", action="store_true", help="pass on NaN and infinity")
+    parser.add_argument("--loader", metavar="MODULE:FUNCTION", help="what loads a version's directory")
+    parser.add_argument("--quiet", action="store_true", help="no line of log for each request")
+    options = parser.parse_args(arguments)
+    if options.workers < 1:
+        parser.error(f"--workers must be at least 1, got {options.workers}")
+    for name in ("deadline", "limit", "idle", "largest"):
+        if not getattr(options, name) > 0:
+            parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
+    return options
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings of a command line.
+
+    Raises
+    ------
+    ValueError
+    """
+    fill = {}
+    for one in options.pad:
+        name, _, value = one.partition("=")
+        if not name.isidentifier():
+            raise ValueError(f"--pad {one!r}: expected SIZE=FILL, such as time=0")
+        fill[name] = float(value or 0)
+    names = ("size", "queue", "workers", "keep", "poll", "deadline", "largest", "limit", "idle", "loader")
+    kept = {name: getattr(options, name) for name in names}
+    return Settings(wait=options.wait_ms / 1000, fill=fill, finite=not options.allow_nan, **kept)
+
+
+async def serve(options: argparse.Namespace) -> int:
+    """Serve until a signal; the exit code."""
+    from tornado.netutil import bind_sockets
+
+    server = Server(options.directory, settings_of(options))
+    token = options.admin_token_file.read_text().strip() if options.admin_token_file else None
+    https = [(http_server(Answers(server, token=token)), options.host, options.port)]
+    if options.admin_port is not None:
+        https.append((http_server(Answers(server, admin=True)), "127.0.0.1", options.admin_port))
+    ports = []
+    for http, host, port in https:
+        sockets = bind_sockets(port, host, family=socket.AF_INET if ":" not in host else socket.AF_INET6, backlog=1024)
+        http.add_sockets(sockets)
+        ports.append(sockets[0].getsockname()[1])
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    about = {"event": "listening", "host": options.host, "port": ports[0], "admin_port": (*ports, None)[1]}
+    log.info("listening", extra={"about": about})
+    try:
+        starting = asyncio.create_task(server.start())
+        await stop.wait()
+        starting.cancel()
+        log.info("draining", extra={"about": {"event": "draining", "in_flight": server.in_flight}})
+        done = await server.drain(options.grace)
+        for http, _, _ in https:
+            http.stop()
+            await http.close_all_connections()
+        log.info("stopped", extra={"about": {"event": "stopped", "whole": done}})
+        return 0 if done else 1
+    finally:
+        server.close()
+
+
+def main() -> int:
+    """Serve; the exit code is 0 when every request had its answer."""
+    options = parsed()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    log.addHandler(handler)
+    log.propagate = False
+    log.setLevel(logging.INFO)
+    if options.quiet:
+        log.addFilter(lambda record: getattr(record, "about", {}).get("event") != "request")
+    try:
+        return asyncio.run(serve(options))
+    except (OSError, ValueError, ImportError) as error:
+        print(f"serve: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

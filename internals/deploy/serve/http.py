@@ -1,0 +1,186 @@
+"""Requests and answers on connections, with Tornado: lengths are checked before a body is read, and silence is cut off.
+
+This stands on Tornado's connections, below its handlers: a body that is too long must be refused by its length, with
+an answer, and a client that leaves must be noticed while its request still waits in the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from http.client import responses
+from typing import Any
+
+from internals.deploy.serve.answers import IDENTITY, Answer, Answers, Asked, refusal
+from internals.deploy.serve.errors import ServeError
+
+log = logging.getLogger("internals.deploy.serve")
+
+LARGEST_HEADER = 16 * 2**10
+
+
+class TooLarge(ServeError):
+    """The body is longer than the server takes."""
+
+    status = 413
+
+
+class NoLength(ServeError):
+    """The length is no number."""
+
+    status = 400
+
+
+class Exchange:
+    """One request on a connection, and its answer; Tornado calls its methods as the bytes come."""
+
+    def __init__(self, answers: Answers, connection: Any) -> None:
+        self._answers, self._connection = answers, connection
+        self._largest = answers.server.settings.largest
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._began = time.perf_counter()
+        self._asked = Asked("", "", {})
+        self._done = False
+        self._task: asyncio.Task[None] | None = None
+
+    def headers_received(self, start_line: Any, headers: Any) -> None:
+        """Refuse what is too long before it comes."""
+        self._began = time.perf_counter()
+        self._asked = Asked(start_line.method, start_line.path, headers)
+        length = headers.get("Content-Length")
+        if length is not None and not (length.isascii() and length.isdigit()):
+            self._refuse(NoLength(f"Content-Length must be a number of bytes, got {length[:50]!r}."))
+        elif length is not None and (len(length) > 15 or int(length) > self._largest):
+            self._refuse(self._too_large(f"{length[:50]} bytes"))
+        elif headers.get("Expect", "").lower() == "100-continue":
+            self._connection.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep a part of the body; without a length, count what comes."""
+        if self._done:
+            return
+        self._size += len(chunk)
+        if self._size > self._largest:
+            self._refuse(self._too_large("more than that"))
+            return
+        self._parts.append(chunk)
+
+    def finish(self) -> None:
+        """The request is whole."""
+        if not self._done:
+            self._asked.body = b"".join(self._parts)
+            self._parts.clear()
+            self._task = asyncio.ensure_future(self._answer())
+
+    def on_connection_close(self) -> None:
+        """The client left: nobody waits for the answer any more."""
+        self._done = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _too_large(self, came: str) -> TooLarge:
+        return TooLarge(f"the body has {came}; the server takes at most {self._largest:,} bytes.")
+
+    async def _answer(self) -> None:
+        try:
+            answer = await self._answers.answer(self._asked)
+        except asyncio.CancelledError:
+            self._log(499)
+            raise
+        except Exception:  # a fault of the server's own must not leave the client waiting
+            log.exception("a request failed", extra={"about": {"event": "error", "path": self._asked.path}})
+            answer = refusal(ServeError("the server failed; its log says why."))
+        self._write(answer)
+
+    def _refuse(self, error: ServeError) -> None:
+        self._write(refusal(error), last=True)
+
+    def _write(self, answer: Answer, last: bool = False) -> None:
+        if self._done:
+            return
+        self._done = True
+        self._log(answer.status)
+        from tornado.httputil import HTTPHeaders, ResponseStartLine
+        from tornado.iostream import StreamClosedError
+
+        headers = HTTPHeaders({"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers})
+        headers["X-Content-Type-Options"] = "nosniff"
+        identity = self._asked.headers.get(IDENTITY)
+        if identity is not None and len(identity) <= 200 and identity.isascii() and identity.isprintable():
+            headers[IDENTITY] = identity
+        if last or self._answers.server.draining:
+            headers["Connection"] = "close"
+        line = ResponseStartLine("HTTP/1.1", answer.status, responses.get(answer.status, "Unknown"))
+        try:
+            self._connection.write_headers(line, headers, None if self._asked.method == "HEAD" else answer.body)
+            self._connection.finish()
+        except StreamClosedError:
+            log.debug("the client left before its answer")
+
+    def _log(self, status: int) -> None:
+        took = time.perf_counter() - self._began
+        asked = self._asked
+        if asked.model:
+            self._answers.server.metrics.answered(asked.model, asked.version, status, took)
+        if log.isEnabledFor(logging.INFO):
+            about = {
+                "event": "request",
+                "method": asked.method,
+                "path": asked.path[:500],
+                "status": status,
+                "ms": round(1000 * took, 3),
+                "model": asked.model,
+                "version": asked.version,
+                "id": asked.headers.get(IDENTITY, "")[:200],
+            }
+            log.info("request", extra={"about": about})
+
+
+def http_server(answers: Answers) -> Any:
+    """A Tornado HTTPServer that answers; the caller binds it.
+
+    Raises
+    ------
+    ImportError
+        Tornado is not installed.
+    """
+    try:
+        from tornado.httpserver import HTTPServer
+        from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
+    except ImportError:
+        raise ImportError("The server speaks HTTP with Tornado: pip install tornado") from None
+
+    class Tornados(Exchange, HTTPMessageDelegate):
+        """An exchange as Tornado knows it."""
+
+    class Connections(HTTPServerConnectionDelegate):
+        """Makes an exchange for each request."""
+
+        def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+            return Tornados(answers, request_conn)
+
+    settings = answers.server.settings
+    return HTTPServer(
+        Connections(),
+        idle_connection_timeout=settings.idle,
+        body_timeout=settings.idle,
+        max_header_size=LARGEST_HEADER,
+        # Our own count comes first and has an answer; Tornado's would only close.
+        max_body_size=2**62,
+        max_buffer_size=max(settings.largest, 2**20) + LARGEST_HEADER,
+    )
+
+
+class Lines(logging.Formatter):
+    """A line of JSON for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        about = getattr(record, "about", {"message": record.getMessage()})
+        line = {"time": round(record.created, 3), "level": record.levelname.lower(), **about}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

@@ -1,0 +1,266 @@
+"""Bodies of requests and answers: TensorFlow Serving's rows and columns in JSON, and arrays as bytes.
+
+- ``application/json``: ``{"instances": [...]}`` has a value for each row, ``{"inputs": {...}}`` whole arrays by name;
+  the answer is ``{"predictions": [...]}`` or ``{"outputs": {...}}``. Where there is one input, or one output, its name
+  may be left out. What JSON has no number for comes out as the texts "NaN", "Infinity" and "-Infinity".
+- ``application/x-safetensors``: a safetensors file with an array for each input; so is the answer.
+- ``application/x-msgpack``: a map of names to ``{"dtype": "float32", "shape": [2, 3], "data": bytes}``; so is the
+  answer. Bytes are little-endian, in C order.
+
+A number that is not finite is refused, unless the server is told to pass it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from internals.deploy.errors import FormatError, SignatureError
+from internals.deploy.saved.arrays import arrays_in
+from internals.deploy.saved.signature import Signature, fitted
+from internals.deploy.serve.errors import BadRequest
+from internals.nn.weights import array_bytes
+
+JSON, SAFETENSORS, MSGPACK = "application/json", "application/x-safetensors", "application/x-msgpack"
+ROW, COLUMN = "row", "column"
+KNOWN = {"instances", "inputs", "signature_name"}
+
+
+def read_json(data: bytes) -> dict[str, Any]:
+    """A JSON object of a body.
+
+    Raises
+    ------
+    BadRequest
+        It is none; says where it goes wrong.
+    """
+    try:
+        found = json.loads(data.decode("utf-8"), parse_constant=_no_number)
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the body is not UTF-8: byte {error.start} is {data[error.start]:#04x}.") from None
+    except RecursionError:
+        raise BadRequest("the body's JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise BadRequest(f"the body is no JSON: {str(error)[:200]}") from None
+    if not isinstance(found, dict):
+        raise BadRequest(f"the body must be a JSON object, got {type(found).__name__}.")
+    return found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def signature_name(body: Mapping[str, Any]) -> str | None:
+    """What the body says which signature is meant."""
+    name = body.get("signature_name")
+    if name is not None and not isinstance(name, str):
+        raise BadRequest(f"signature_name must be a text, got {type(name).__name__}.")
+    return name or None
+
+
+def arrays_of_json(name: str, signature: Signature, body: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], str]:
+    """The arrays of a body with instances or inputs, and which of the two it was.
+
+    Raises
+    ------
+    BadRequest
+        They are missing, unknown, ragged, of another shape or dtype.
+    """
+    unknown = body.keys() - KNOWN
+    if unknown:
+        raise BadRequest(f"unknown key {', '.join(sorted(unknown))!r}; a body has instances or inputs.")
+    if ("instances" in body) == ("inputs" in body):
+        raise BadRequest("a body must have either instances (rows) or inputs (columns).")
+    given = _columns(signature, body["instances"]) if "instances" in body else body["inputs"]
+    if not isinstance(given, dict):
+        if len(signature.inputs) != 1:
+            raise BadRequest(f"inputs must be an object with {', '.join(signature.inputs)}.")
+        given = {next(iter(signature.inputs)): given}
+    return checked(name, signature, given), ROW if "instances" in body else COLUMN
+
+
+def _columns(signature: Signature, rows: Any) -> dict[str, list[Any]]:
+    if not isinstance(rows, list) or not rows:
+        raise BadRequest("instances must be a list with at least one row.")
+    names = list(signature.inputs)
+    if not any(isinstance(row, dict) for row in rows):
+        if len(names) != 1:
+            raise BadRequest(f"each instance must be an object with {', '.join(names)}.")
+        return {names[0]: rows}
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict) or row.keys() != rows[0].keys():
+            raise BadRequest(f"instance {number} has not the same inputs as instance 0; give all the same.")
+    return {key: [row[key] for row in rows] for key in rows[0]}
+
+
+def checked(name: str, signature: Signature, given: Mapping[str, Any], *, finite: bool = True) -> dict[str, np.ndarray]:
+    """The arrays of a request, as its signature says.
+
+    Raises
+    ------
+    BadRequest
+    """
+    try:
+        with np.errstate(over="ignore"):
+            arrays = fitted(name, signature.inputs, given)
+    except (SignatureError, RecursionError, OverflowError) as error:
+        raise BadRequest(str(error)[:1000]) from None
+    if finite:
+        for key, array in arrays.items():
+            if array.dtype.kind not in "biu" and not np.isfinite(array).all():
+                raise BadRequest(f"{name}: {key} has entries that are NaN, infinite, or too large for {array.dtype}.")
+    return arrays
+
+
+def arrays_of_bytes(kind: str, data: bytes) -> dict[str, np.ndarray]:
+    """The arrays of a binary body.
+
+    Parameters
+    ----------
+    kind : str
+        Of the content, one of `SAFETENSORS` and `MSGPACK`.
+
+    Raises
+    ------
+    BadRequest
+    """
+    if kind == SAFETENSORS:
+        try:
+            return arrays_in("the body", memoryview(data))
+        except FormatError as error:
+            raise BadRequest(str(error).removeprefix("load: ")) from None
+    import msgpack
+
+    try:
+        found = msgpack.unpackb(data, raw=False, strict_map_key=True, max_ext_len=0)
+        return {key: _array(key, value) for key, value in found.items()}
+    except BadRequest:
+        raise
+    except Exception as error:  # noqa: BLE001 - msgpack has several kinds of its own
+        raise BadRequest(f"the body is no msgpack map of arrays: {type(error).__name__}: {error}") from None
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data"}:
+        raise BadRequest(f"{name}: an array is a map with dtype, shape and data.")
+    dtype, shape, data = np.dtype(str(value["dtype"])), value["shape"], value["data"]
+    sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape) and len(shape) <= 32
+    if dtype.kind not in "biuf" or not sizes or not isinstance(data, bytes):
+        raise BadRequest(f"{name}: dtype is a kind of number, shape a list of sizes, and data bytes.")
+    if len(data) != math.prod(shape) * dtype.itemsize:
+        raise BadRequest(f"{name}: {len(data)} bytes of data are no {dtype.name}{shape}.")
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def json_of_arrays(results: Mapping[str, np.ndarray], form: str) -> dict[str, Any]:
+    """What a JSON answer has, in rows or columns.
+
+    Raises
+    ------
+    BadRequest
+        The results are no rows.
+    """
+    if form == COLUMN:
+        plain = {key: plain_list(value) for key, value in results.items()}
+        return {"outputs": next(iter(plain.values())) if len(plain) == 1 else plain}
+    counts = {value.shape[0] if value.ndim else None for value in results.values()}
+    if len(counts) != 1 or None in counts:
+        raise BadRequest("this signature's results are no rows; ask with inputs, not instances.")
+    columns = [plain_list(value) for value in results.values()]
+    if len(columns) == 1:
+        return {"predictions": columns[0]}
+    return {"predictions": [dict(zip(results, row, strict=True)) for row in zip(*columns, strict=True)]}
+
+
+def plain_list(array: np.ndarray) -> Any:
+    """Nested lists of Python numbers, float32 in its shortest form; texts for what JSON has no number for."""
+    if array.dtype.kind in "biu":
+        return array.tolist()
+    if array.dtype != np.float64:
+        array = _shortest(array)
+    if np.isfinite(array).all():
+        return array.tolist()
+    return _with_texts(array.tolist())
+
+
+def _shortest(array: np.ndarray) -> np.ndarray:
+    """float64 whose decimal text reads back to the same float32, without twelve digits of noise."""
+    single = array.astype(np.float32)
+    return np.array([float(str(one)) for one in single.ravel()], np.float64).reshape(array.shape)
+
+
+def _with_texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_texts(one) for one in value]
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def bytes_of_arrays(kind: str, results: Mapping[str, np.ndarray]) -> bytes:
+    """A binary answer of the kind that the request had."""
+    if kind == SAFETENSORS:
+        return array_bytes(results)
+    import msgpack
+
+    plain = {
+        key: {
+            "dtype": value.dtype.name,
+            "shape": list(value.shape),
+            "data": value.astype(value.dtype.newbyteorder("<")).tobytes(),
+        }
+        for key, value in results.items()
+    }
+    packed: bytes = msgpack.packb(plain)
+    return packed
+
+
+def classes(results: Mapping[str, np.ndarray], labels: list[str]) -> list[list[list[Any]]]:
+    """For each row, a pair of label and score for each class, in the model's order.
+
+    Raises
+    ------
+    BadRequest
+        The signature has no scores: one result of numbers, with rows and classes.
+    """
+    scores = [one for one in results.values() if one.ndim == 2 and one.dtype.kind == "f"]
+    if len(scores) != 1:
+        raise BadRequest("this signature does not classify: it must have one result of scores, (rows, classes).")
+    names = labels if len(labels) == scores[0].shape[1] else [str(n) for n in range(scores[0].shape[1])]
+    return [[list(pair) for pair in zip(names, row, strict=True)] for row in plain_list(scores[0])]
+
+
+def regressions(results: Mapping[str, np.ndarray]) -> list[Any]:
+    """A number for each row.
+
+    Raises
+    ------
+    BadRequest
+        The signature has none: one result with a number for each row.
+    """
+    numbers = [one for one in results.values() if one.dtype.kind == "f" and one.ndim and one.size == one.shape[0]]
+    if len(numbers) != 1:
+        raise BadRequest("this signature does not regress: it must have one result of a number for each row.")
+    found: list[Any] = plain_list(numbers[0].reshape(-1))
+    return found
+
+
+def examples_as_rows(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body of ``:classify`` or ``:regress`` as one of ``:predict``: its context is part of every example.
+
+    Raises
+    ------
+    BadRequest
+    """
+    examples, context = body.get("examples"), body.get("context", {})
+    if not isinstance(examples, list) or not examples or not all(isinstance(one, dict) for one in examples):
+        raise BadRequest("a body must have examples: a list of objects, with a value for each input.")
+    if not isinstance(context, dict):
+        raise BadRequest("context must be an object.")
+    rest = {key: value for key, value in body.items() if key not in ("examples", "context")}
+    return {**rest, "instances": [{**context, **one} for one in examples]}

@@ -1,0 +1,342 @@
+"""All the models of a directory: found, loaded, switched and dropped while requests are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError, SignatureError
+from internals.deploy.saved.signature import Signature
+from internals.deploy.serve.batcher import Batcher
+from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, Unavailable
+from internals.deploy.serve.metrics import Metrics
+from internals.deploy.serve.registry import AVAILABLE, FAILED, LOADING, Model, Version, models_in, versions_in
+from internals.deploy.serve.runner import Observed, Runner
+from internals.deploy.serve.servable import named
+from internals.deploy.serve.workers import Program
+
+Arrays = Mapping[str, np.ndarray]
+
+log = logging.getLogger("internals.deploy.serve")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to serve.
+
+    Attributes
+    ----------
+    size, wait, queue
+        See `Batcher`; of each version.
+    workers : int
+        Processes of each version.
+    fill : mapping of str to number
+        Open sizes that are padded, and with what; see `Joiner`.
+    keep : int
+        Versions of each model that stay loaded.
+    poll : float
+        Seconds between looks at the directory; 0 is never.
+    deadline : float
+        Seconds for a request that does not say.
+    largest : int
+        Bytes of a body.
+    limit : float
+        Seconds that a batch, or loading, may take.
+    idle : float
+        Seconds that a connection may take for a request's header or body, or be silent.
+    finite : bool
+        Refuse NaN and infinity in what comes in.
+    loader : str or None
+        See `servable_at`.
+    """
+
+    size: int = 32
+    wait: float = 0.0
+    queue: int = 1024
+    workers: int = 1
+    fill: Mapping[str, float] = field(default_factory=dict)
+    keep: int = 2
+    poll: float = 1.0
+    deadline: float = 30.0
+    largest: int = 32 * 2**20
+    limit: float = 60.0
+    idle: float = 60.0
+    finite: bool = True
+    loader: str | None = None
+
+
+class Server:
+    """Answers with the models of a directory.
+
+    Parameters
+    ----------
+    base : path
+        ``BASE/NAME/1``, or ``NAME/1`` itself.
+    settings : Settings, optional
+    batcher : callable, optional
+        Makes the queue of a version; `Batcher` with the settings, unless given.
+
+    Attributes
+    ----------
+    models : dict of str to Model
+    draining : bool
+        No new requests are taken.
+    recent : deque of (float, float, int, str)
+        Of the latest batches: seconds of the clock, seconds it took, rows, ``NAME/VERSION``.
+    """
+
+    def __init__(self, base: str | os.PathLike[str], settings: Settings | None = None, *, batcher: Any = None) -> None:
+        self.base, self.settings = Path(base), settings or Settings()
+        if not self.base.is_dir():
+            raise FileNotFoundError(f"serve: {self.base} is no directory; it must hold NAME/1 with a saved model.")
+        kept = self.settings
+        self._batcher = batcher or partial(Batcher, size=kept.size, wait=kept.wait, queue=kept.queue)
+        self._batcher()  # settings that make no sense fail here, and not when the first version loads
+        self.models: dict[str, Model] = {}
+        self.draining = self._started = False
+        self.metrics = Metrics(self)
+        self.recent: deque[tuple[float, float, int, str]] = deque(maxlen=2000)
+        self.in_flight = 0
+        self._removed: set[str] = set()
+        self._loads: dict[Version, asyncio.Task[None]] = {}
+        self._poll: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Load what is there, and go on looking."""
+        self.refresh()
+        await self.settled()
+        self._started = True
+        if self.settings.poll > 0:
+            self._poll = asyncio.create_task(self._look())
+
+    async def settled(self) -> None:
+        """Wait until nothing loads."""
+        while self._loads:
+            await asyncio.wait(list(self._loads.values()))
+
+    def refresh(self) -> None:
+        """Look at the directory: start to load what is new, drop what nobody wants or uses."""
+        there = models_in(self.base)
+        for name in there.keys() - self.models.keys() - self._removed:
+            self.models[name] = Model(name, keep=self.settings.keep)
+        for name, model in self.models.items():
+            path = there.get(name)
+            if name not in self._removed:
+                for version in model.found(versions_in(path) if path else {}):
+                    self._loads[version] = asyncio.create_task(self._load(model, version, path))
+        self.sweep()
+
+    def sweep(self) -> None:
+        """End the versions that are drained."""
+        for name, model in list(self.models.items()):
+            for version in model.drain():
+                version.runner.close()
+                self._say("dropped", model, version)
+            if name in self._removed and not model.versions:
+                del self.models[name]
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.poll)
+            try:
+                self.refresh()
+            except OSError as error:
+                log.error("the directory can't be read", extra={"about": {"event": "disk", "error": str(error)}})
+
+    async def _load(self, model: Model, version: Version, path: Path | None) -> None:
+        assert path is not None
+        kept = self.settings
+        program = Program(
+            path / str(version.number),
+            kept.loader,
+            kept.size,
+            max(1, (os.cpu_count() or 1) // kept.workers),
+            kept.limit,
+        )
+        name = f"{model.name}/{version.number}"
+        runner = Runner(
+            program,
+            kept.workers,
+            self._batcher(),
+            kept.fill,
+            Observed(partial(self._ran, name), partial(self._lost, model, version)),
+        )
+        began = time.monotonic()
+        try:
+            await runner.start()
+        except (FormatError, SignatureError, ServeError, OSError) as error:
+            runner.close()
+            model.failed(version, str(error))
+            self._say("failed", model, version, error=str(error))
+        except asyncio.CancelledError:
+            runner.close()
+            raise
+        else:
+            model.loaded(version, runner)
+            self._say("loaded", model, version, seconds=round(time.monotonic() - began, 3))
+        finally:
+            del self._loads[version]
+            self.refresh()
+
+    def _ran(self, name: str, rows: int, requests: int, began: float, ended: float) -> None:
+        self.recent.append((ended, ended - began, rows, name))
+        self.metrics.batch(name, rows, ended - began)
+
+    def _lost(self, model: Model, version: Version, reason: str) -> None:
+        runner = version.runner
+        model.failed(version, reason)
+        self._say("failed", model, version, error=reason)
+        if runner is not None:
+            runner.close()
+
+    def _say(self, event: str, model: Model, version: Version, **more: Any) -> None:
+        level = logging.ERROR if event == "failed" else logging.INFO
+        about = {"event": event, "model": model.name, "version": version.number, **more}
+        log.log(level, "version %s", event, extra={"about": about})
+
+    @property
+    def ready(self) -> bool:
+        """Whether what was there at the start is loaded, something answers, and the server is not draining.
+
+        A model that appears later and fails is told by its status: the others still answer.
+        """
+        answers = any(model.stable is not None for model in self.models.values())
+        return self._started and not self.draining and answers
+
+    def model(self, name: str) -> Model:
+        """The model of a name.
+
+        Raises
+        ------
+        NotFound
+        """
+        if name not in self.models or name in self._removed:
+            raise NotFound(f"there is no model {name!r}; there are {', '.join(sorted(self.models)) or 'none'}.")
+        return self.models[name]
+
+    async def run(
+        self,
+        model: Model,
+        version: Version,
+        signature: str,
+        arrays: Mapping[str, np.ndarray],
+        seconds: float = math.inf,
+    ) -> dict[str, np.ndarray]:
+        """Answer a request with a version of a model, within some seconds.
+
+        Raises
+        ------
+        ServeError, SignatureError
+        """
+        if self.draining:
+            raise Unavailable("the server is draining.", retry_after=1)
+        loop = asyncio.get_running_loop()
+        self.in_flight += 1
+        try:
+            with model.using(version):
+                results: dict[str, np.ndarray] = await version.runner.predict(
+                    signature, arrays, loop.time() + min(seconds, self.settings.deadline)
+                )
+                return results
+        finally:
+            self.in_flight -= 1
+            if version.users == 0 and version.state not in (AVAILABLE, LOADING, FAILED):
+                self.sweep()
+
+    def signature(self, model: Model, version: Version, asked: str | None) -> tuple[str, Signature]:
+        """The signature that a request means, and its name.
+
+        Raises
+        ------
+        NotFound
+        """
+        signatures = version.runner.signatures
+        try:
+            name = named(model.name, signatures, asked)
+        except SignatureError as error:
+            raise NotFound(str(error)) from None
+        return name, signatures[name]
+
+    async def change(self, name: str, action: str, version: int | None = None, weight: float = 0.0) -> dict[str, Any]:
+        """What an operator can do: load, unload, canary, promote, rollback, refresh.
+
+        Raises
+        ------
+        ServeError
+        """
+        if action == "load":
+            self._removed.discard(name)
+            self.refresh()
+            model = self.model(name)
+            if version is not None:
+                model.unwanted.discard(version)
+                model.wanted.add(version)
+                self.refresh()
+                await self.settled()
+                model.route(version=version)
+            return {"model_version_status": model.status()}
+        model = self.model(name)
+        if action == "refresh":
+            self.refresh()
+            await self.settled()
+        elif action == "unload":
+            self._unload(model, version)
+        elif action == "canary":
+            model.set_canary(version, weight)
+        elif action == "promote" and version is not None:
+            model.promote(version)
+        elif action == "rollback":
+            model.rollback()
+        else:
+            raise BadRequest(
+                f"action must be load, unload, canary, promote (with a version), rollback or refresh, got {action!r}."
+            )
+        self.sweep()
+        return {"model_version_status": model.status()}
+
+    def _unload(self, model: Model, version: int | None) -> None:
+        if version is None:
+            self._removed.add(model.name)
+            model.drain_all()
+            return
+        model.route(version=version)
+        if version == model.stable:
+            raise BadRequest(f"{model.name}: version {version} is stable; promote another one before it goes.")
+        if version == model.canary:
+            model.set_canary(None, 0.0)
+        model.wanted.discard(version)
+        model.unwanted.add(version)
+
+    async def drain(self, seconds: float = 30.0) -> bool:
+        """Take no new requests, and wait for those in flight; False if some were not done in time."""
+        self.draining = True
+        if self._poll is not None:
+            self._poll.cancel()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while self.in_flight and loop.time() < end:
+            await asyncio.sleep(0.01)
+        return self.in_flight == 0
+
+    def close(self) -> None:
+        """End every process."""
+        self.draining = True
+        if self._poll is not None:
+            self._poll.cancel()
+        for task in self._loads.values():
+            task.cancel()
+        for model in self.models.values():
+            for version in model.versions.values():
+                if version.runner is not None:
+                    version.runner.close()

@@ -1,0 +1,93 @@
+"""The process that runs a model: ``python -m internals.deploy.serve.worker SOCKET``, started by `workers`.
+
+It reads a frame, runs, writes a frame, one at a time. A frame is a header in JSON and arrays in the bytes of a
+safetensors file, each with its length before it. It ends when its socket does, so that it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError, SignatureError
+from internals.deploy.saved.arrays import arrays_in
+from internals.deploy.serve.servable import Servable, described, servable_at, warm_up
+from internals.nn.weights import array_bytes
+
+HEAD = struct.Struct("<QQ")
+
+
+def frame(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
+    """The bytes of a frame."""
+    header = json.dumps(fields).encode()
+    body = array_bytes(arrays) if arrays else b""
+    return HEAD.pack(len(header), len(body)) + header + body
+
+
+def opened(header: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What `frame` packed; arrays are read-only and lie in `body`."""
+    return json.loads(header), arrays_in("frame", memoryview(body)) if body else {}
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        count = connection.recv_into(view[got:])
+        if count == 0:
+            raise EOFError
+        got += count
+    return bytes(data) if size < 4096 else data  # type: ignore[return-value]
+
+
+def _load(fields: Mapping[str, Any]) -> tuple[Servable | None, dict[str, Any]]:
+    sys.path[:0] = [one for one in fields["path"] if one not in sys.path]
+    try:
+        servable = servable_at(Path(fields["directory"]), fields["loader"])
+        warm_up(servable, fields["rows"])
+    except (FormatError, SignatureError, OSError, ImportError) as error:
+        return None, {"error": str(error)}
+    except Exception as error:  # noqa: BLE001 - a loader of one's own may raise anything
+        return None, {"error": f"{type(error).__name__}: {error}"}
+    return servable, {"pid": os.getpid(), **described(servable)}
+
+
+def _run(servable: Servable, signature: str, arrays: Mapping[str, np.ndarray]) -> bytes:
+    try:
+        results = {name: np.asarray(value) for name, value in servable(signature, arrays).items()}
+        return frame({}, results)
+    except SignatureError as error:
+        return frame({"error": str(error), "bad_request": True})
+    except Exception as error:  # noqa: BLE001 - whatever the model raises is this request's answer
+        return frame({"error": f"{type(error).__name__}: {error}"})
+
+
+def main() -> None:
+    """Serve the socket whose number is the first argument, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server too, which drains
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    servable: Servable | None = None
+    try:
+        while True:
+            sizes = HEAD.unpack(_read(connection, HEAD.size))
+            fields, arrays = opened(*[_read(connection, size) for size in sizes])
+            if "directory" in fields:
+                servable, answer = _load(fields)
+                connection.sendall(frame(answer))
+            elif servable is not None:
+                connection.sendall(_run(servable, fields["signature"], arrays))
+    except (EOFError, ConnectionError):
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""Processes that run one version of a model, restarted when they die: a crash of the model is never one of the server.
+
+Each version has processes of its own, so that it loads beside the others, and goes with all its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.errors import FormatError, SignatureError
+from internals.deploy.saved.signature import Signature
+from internals.deploy.serve.errors import ModelFailed, ServeError
+from internals.deploy.serve.servable import signatures_of
+from internals.deploy.serve.worker import HEAD, frame, opened
+
+BUFFER = 2**22
+PATIENCE = (0.0, 0.5, 2.0, 5.0)
+"""Seconds before each attempt to start again a process that died; then the version has failed."""
+
+
+class WorkerDied(ServeError):
+    """The process ended before it answered."""
+
+    status = 503
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a worker process is to load.
+
+    Attributes
+    ----------
+    directory : Path
+        Of the version.
+    loader : str or None
+        See `servable_at`.
+    rows : int
+        Of the largest batch, to warm up with.
+    threads : int
+        For the linear algebra of one process.
+    limit : float
+        Seconds that loading, or one batch, may take.
+    """
+
+    directory: Path
+    loader: str | None = None
+    rows: int = 1
+    threads: int = 1
+    limit: float = 60.0
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.busy = True
+        self.labels: list[str] = []
+        self.signatures: dict[str, Signature] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, once it is started."""
+        return self._process.pid if self._process else None
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process has ended."""
+        return self._process is None or self._process.poll() is not None
+
+    async def start(self) -> None:
+        """Start the process, load and warm up.
+
+        Raises
+        ------
+        FormatError
+            The model can't be loaded, or fails as it is warmed up; says why.
+        WorkerDied
+            The process ended.
+        """
+        ours, theirs = socket.socketpair()
+        threads = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.program.threads)
+        )
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "internals.deploy.serve.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
+            )
+        self._streams = await asyncio.open_connection(sock=ours, limit=BUFFER)
+        ask = {
+            "directory": str(self.program.directory.resolve()),
+            "loader": self.program.loader,
+            "rows": self.program.rows,
+            "path": [one for one in sys.path if one],
+        }
+        answer, _ = await self._ask(frame(ask), "load")
+        if "error" in answer:
+            raise FormatError(answer["error"])
+        self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
+        self.busy = False
+
+    async def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run one batch.
+
+        Raises
+        ------
+        SignatureError
+            The arrays don't fit.
+        ModelFailed
+            The model raised an error, or took too long.
+        WorkerDied
+            The process ended before it answered.
+        """
+        answer, results = await self._ask(frame({"signature": signature}, arrays), "run")
+        if "error" in answer:
+            raise (SignatureError if answer.get("bad_request") else ModelFailed)(answer["error"])
+        return results
+
+    async def _ask(self, data: bytes, what: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        assert self._streams is not None
+        reader, writer = self._streams
+        try:
+            async with asyncio.timeout(self.program.limit):
+                writer.write(data)
+                await writer.drain()
+                sizes = HEAD.unpack(await reader.readexactly(HEAD.size))
+                return opened(*[await reader.readexactly(size) for size in sizes])
+        except TimeoutError:
+            self.kill()
+            raise ModelFailed(f"the model took more than {self.program.limit:g} s to {what} and was stopped") from None
+        except (OSError, EOFError):
+            raise WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1) from None
+
+    async def _how_it_ended(self) -> str:
+        assert self._process is not None
+        for _ in range(100):
+            if (code := self._process.poll()) is not None:
+                return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            await asyncio.sleep(0.01)
+        self.kill()
+        return "closed its socket"
+
+    def kill(self) -> None:
+        """End the process now; it has nothing to save."""
+        if self._streams is not None:
+            self._streams[1].close()
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.kill()
+            self._process.wait()
+
+
+class Pool:
+    """The processes of one version.
+
+    Parameters
+    ----------
+    program : Program
+    count : int
+    changed : callable
+        Called when a worker becomes free.
+    lost : callable of str
+        Called when processes die and can't be started again, with the reason.
+    """
+
+    def __init__(self, program: Program, count: int, changed: Callable[[], None], lost: Callable[[str], None]) -> None:
+        self.program, self.changed, self.lost = program, changed, lost
+        self.workers = [Worker(program) for _ in range(count)]
+        self.restarts = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def start(self) -> None:
+        """Start all; they load at the same time.
+
+        Raises
+        ------
+        FormatError, WorkerDied, ModelFailed
+            One of them can't; none is left running.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for worker in self.workers:
+                    group.create_task(worker.start())
+        except BaseExceptionGroup as group_of:
+            self.close()
+            raise group_of.exceptions[0] from None
+        except BaseException:
+            self.close()
+            raise
+
+    def free(self) -> Worker | None:
+        """A worker that has nothing to do. One that died while it was idle is replaced, and takes no request along."""
+        for worker in [one for one in self.workers if not one.busy]:
+            if not worker.is_dead:
+                return worker
+            self._replace(worker)
+        return None
+
+    async def run(self, worker: Worker, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run one batch on a free worker; a process that dies, or is stopped, is replaced.
+
+        Raises
+        ------
+        SignatureError, ModelFailed, WorkerDied
+        """
+        worker.busy = True
+        try:
+            results = await worker.run(signature, arrays)
+        except SignatureError:
+            self._is_free(worker)
+            raise
+        except ModelFailed:
+            if worker.is_dead:
+                self._replace(worker)
+            else:
+                self._is_free(worker)
+            raise
+        except BaseException:
+            self._replace(worker)
+            raise
+        self._is_free(worker)
+        return results
+
+    def _is_free(self, worker: Worker) -> None:
+        worker.busy = False
+        self.changed()
+
+    def _replace(self, worker: Worker) -> None:
+        worker.kill()
+        if self._closed:
+            return
+        self.restarts += 1
+        self.workers[self.workers.index(worker)] = fresh = Worker(self.program)
+        task = asyncio.ensure_future(self._again(fresh))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _again(self, worker: Worker) -> None:
+        reason = ""
+        for pause in PATIENCE:
+            await asyncio.sleep(pause)
+            try:
+                await worker.start()
+            except (FormatError, ServeError) as error:
+                reason = str(error)
+                worker.kill()
+            else:
+                self.changed()
+                return
+        self.lost(reason)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        for worker in self.workers:
+            worker.kill()

@@ -1,0 +1,270 @@
+"""A real server: what it answers, and that no request is lost or wrong while versions, workers and the server go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import msgpack
+import numpy as np
+import psutil
+import pytest
+import safetensors.numpy
+
+from internals.deploy.serve.load import closed_loop, open_loop
+
+from .conftest import FEATURES, save_version, weight
+
+pytestmark = pytest.mark.slow
+
+PREDICT = "/v1/models/m:predict"
+
+
+def body(number):
+    """Request number n: a row that no other has."""
+    row = np.random.default_rng(number).normal(size=FEATURES).round(4)
+    return json.dumps({"instances": [row.tolist()]}).encode()
+
+
+def is_right(*versions):
+    """Checks that an answer is that of one of the versions."""
+
+    def check(number, content):
+        row = np.float32(json.loads(body(number))["instances"])
+        (came,) = np.array([json.loads(content)["predictions"]])
+        return any(np.allclose(came, row @ weight(version), rtol=1e-4, atol=1e-5) for version in versions)
+
+    return check
+
+
+class Load(threading.Thread):
+    """A load that runs beside the test."""
+
+    def __init__(self, server, *versions, seconds=4.0, clients=8):
+        super().__init__()
+        self.arguments = (server.url + PREDICT, body)
+        self.settings = {"clients": clients, "seconds": seconds, "check": is_right(*versions)}
+        self.start()
+
+    def run(self):
+        self.report = asyncio.run(closed_loop(*self.arguments, **self.settings))
+
+    def result(self):
+        self.join()
+        return self.report
+
+
+def test_rows_columns_and_bytes_give_the_same(shared, rows):
+    expected = rows @ weight(1)
+    np.testing.assert_allclose(shared.predict(rows), expected, rtol=1e-5)
+    for inputs in (rows.tolist(), {"x": rows.tolist()}):
+        status, answer = shared.ask(PREDICT, {"inputs": inputs})
+        assert status == 200
+        np.testing.assert_allclose(answer["outputs"], expected, rtol=1e-5)
+    instances = {"instances": [{"x": row} for row in rows.tolist()], "signature_name": "serve"}
+    np.testing.assert_allclose(shared.ask(PREDICT, instances)[1]["predictions"], expected, rtol=1e-5)
+    packed = {"x": {"dtype": "float32", "shape": [3, FEATURES], "data": rows.tobytes()}}
+    for kind, data in (("safetensors", safetensors.numpy.save({"x": rows})), ("msgpack", msgpack.packb(packed))):
+        headers = {"Content-Type": f"application/x-{kind}"}
+        with urllib.request.urlopen(urllib.request.Request(shared.url + PREDICT, data, headers)) as answer:
+            content = answer.read()
+        if kind == "safetensors":
+            scores = safetensors.numpy.load(content)["scores"]
+        else:
+            one = msgpack.unpackb(content)["scores"]
+            scores = np.frombuffer(one["data"], one["dtype"]).reshape(one["shape"])
+        np.testing.assert_array_equal(scores, np.float32(shared.predict(rows)))
+
+
+def test_binary_arrays_must_have_the_dtype(shared, rows):
+    data = safetensors.numpy.save({"x": rows.astype("f8")})
+    status, answer = shared.ask(PREDICT, data, headers={"Content-Type": "application/x-safetensors"})
+    assert (status, "x is float64; expected float32" in answer["error"]) == (400, True)
+
+
+def test_status_metadata_and_labels(shared, rows):
+    (version,) = shared.ask("/v1/models/m")[1]["model_version_status"]
+    assert (version["version"], version["state"], version["labels"]) == ("1", "AVAILABLE", ["stable"])
+    metadata = shared.ask("/v1/models/m/metadata")[1]
+    assert metadata["model_spec"] == {"name": "m", "version": "1"}
+    dims = metadata["metadata"]["signature_def"]["serve"]["inputs"]["x"]["tensor_shape"]["dim"]
+    assert dims == [{"size": "-1", "name": "batch"}, {"size": "4", "name": ""}]
+    examples = {"examples": [{"x": row} for row in rows.tolist()]}
+    results = shared.ask("/v1/models/m:classify", examples)[1]["results"]
+    assert [[label for label, _ in row] for row in results] == [["ant", "bee", "cat"]] * 3
+    np.testing.assert_allclose([[score for _, score in row] for row in results], rows @ weight(1), rtol=1e-5)
+
+
+def test_health_metrics_and_log(shared, rows):
+    shared.predict(rows, headers={"X-Request-Id": "one of many"})
+    assert shared.ask("/healthz") == (200, {"status": "alive"})
+    assert shared.ask("/readyz") == (200, {"ready": True})
+    text = urllib.request.urlopen(shared.url + "/metrics").read().decode()
+    assert 'serve_requests_total{code="200",model="m",version="1"}' in text
+    assert 'serve_batch_rows_bucket{le="4.0",model="m",version="1"}' in text
+    assert 'serve_queue_rows{model="m",version="1"} 0.0' in text
+    about = shared.event("request", id="one of many")
+    assert (about["status"], about["model"], about["version"]) == (200, "m", "1")
+
+
+def test_no_request_is_lost_or_wrong_while_versions_are_switched(serve, tmp_path, rows):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--poll", "0.1", "--keep", "1", "--quiet")
+    server.event("loaded", version=1)
+    load = Load(server, 1, 2, 3)
+    for version in (2, 3):
+        save_version(tmp_path / "m", version)
+        server.event("loaded", version=version)
+        server.event("dropped", version=version - 1)
+    report = load.result()
+    assert set(report.statuses) == {200}, report.errors
+    assert report.wrong == 0
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(3), rtol=1e-4)
+    assert server.end() == 0
+
+
+def test_no_request_is_lost_when_workers_are_killed(serve, tmp_path):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--workers", "2", "--quiet")
+    server.event("loaded")
+    load = Load(server, 1)
+    workers = psutil.Process(server.process.pid).children()
+    assert len(workers) == 2
+    for worker in workers:
+        worker.kill()
+    report = load.result()
+    assert set(report.statuses) == {200}, report.errors
+    assert report.wrong == 0
+    assert len(psutil.Process(server.process.pid).children()) == 2
+    assert (
+        'serve_worker_restarts{model="m",version="1"} 2.0'
+        in urllib.request.urlopen(server.url + "/metrics").read().decode()
+    )
+
+
+def test_a_drain_answers_what_is_in_flight_and_leaves_nothing_behind(serve, tmp_path):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--wait-ms", "1500", "--batch-size", "64", "--quiet")
+    server.event("loaded")
+    workers = psutil.Process(server.process.pid).children()
+    answers = []
+    threads = [threading.Thread(target=lambda n=n: answers.append(server.ask(PREDICT, body(n)))) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    while server.ask("/live")[1]["models"][0]["queue"] < 6:
+        pass
+    assert server.end() == 0
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in answers] == [200] * 6
+    assert not psutil.wait_procs(workers, timeout=30)[1]
+
+
+def test_a_full_queue_is_a_429_and_a_late_answer_a_504(serve, tmp_path):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--wait-ms", "600000", "--batch-size", "64", "--queue", "2", "--quiet")
+    server.event("loaded")
+    late = []
+    ask = {"headers": {"X-Timeout-Ms": "3000"}}
+    threads = [threading.Thread(target=lambda: late.append(server.ask(PREDICT, body(1), **ask))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    while server.ask("/live")[1]["models"][0]["queue"] < 2:
+        pass
+    status, answer = server.ask(PREDICT, body(2))
+    assert (status, "2 rows wait and the queue holds 2" in answer["error"]) == (429, True)
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in late] == [504, 504]
+    assert server.ask("/live")[1]["models"][0]["queue"] == 0
+
+
+def test_canary_rollback_and_unloading(serve, tmp_path, rows):
+    for version in (1, 2):
+        save_version(tmp_path / "m", version)
+    server = serve(tmp_path, "--poll", "0", "--quiet")
+    for version in (1, 2):
+        server.event("loaded", version=version)
+    assert server.ask("/admin/models/m", {"action": "canary", "version": 2, "weight": 0.25}, admin=True)[0] == 200
+    came = [server.predict(rows[:1]) for _ in range(20)]
+    assert sum(np.allclose(one, rows[:1] @ weight(2), rtol=1e-4) for one in came) == 5
+    server.ask("/admin/models/m", {"action": "promote", "version": 2}, admin=True)
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(2), rtol=1e-4)
+    server.ask("/admin/models/m", {"action": "rollback"}, admin=True)
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+    save_version(tmp_path / "m", 3)
+    server.ask("/admin/models/m", {"action": "refresh"}, admin=True)
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+    assert server.ask("/admin/models/m", {"action": "unload"}, admin=True)[0] == 200
+    assert server.ask(PREDICT, body(1))[0] == 404
+    assert server.ask("/admin/models/m", {"action": "load"}, admin=True)[0] in (200, 503)
+
+
+def test_a_damaged_version_is_reported_and_never_live(serve, tmp_path, rows):
+    base = tmp_path / "models"
+    save_version(base / "m", 1)
+    server = serve(base, "--poll", "0.1", "--quiet")
+    server.event("loaded", version=1)
+    save_version(tmp_path / "away", 2)
+    damaged = tmp_path / "away" / "2" / "weights.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\x55")
+    (base / "m" / "3").mkdir()  # half-way: no manifest yet
+    shutil.copytree(tmp_path / "away" / "2", tmp_path / "part")
+    os.rename(tmp_path / "part", base / "m" / "2")
+    server.event("failed", version=2)
+    status = {one["version"]: one for one in server.ask("/v1/models/m")[1]["model_version_status"]}
+    assert status["2"]["state"] == "FAILED"
+    assert "2" in status["2"]["status"]["error_message"]
+    assert "3" not in status
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+    assert server.ask("/readyz")[0] == 200
+    save_version(base / "m", 2)  # repaired, at the same place
+    server.event("loaded", version=2)
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(2), rtol=1e-4)
+
+
+def test_a_directory_that_goes_away_does_not_end_the_server(serve, tmp_path, rows):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--poll", "0.05", "--quiet")
+    server.event("loaded", version=1)
+    shutil.rmtree(tmp_path / "m")
+    for _ in range(20):
+        np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+
+
+def test_an_open_loop_counts_from_when_a_request_was_due(shared):
+    report = asyncio.run(open_loop(shared.url + PREDICT, body, rate=50, seconds=1.0, check=is_right(1), seed=3))
+    assert set(report.statuses) == {200}, report.errors
+    assert report.wrong == 0
+    assert 20 < sum(report.statuses.values()) < 90
+    assert 0 < report.percentile(0.5) <= report.percentile(0.99) <= max(report.seconds)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "nowhere is no directory"),
+        ([".", "--batch-size", "0"], "size must be a whole number of rows"),
+        ([".", "--pad", "=3"], "expected SIZE=FILL"),
+        ([".", "--workers", "0"], "--workers must be at least 1"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense(tmp_path, arguments, said):
+    command = [sys.executable, "-m", "internals.deploy.serve", *[str(tmp_path) if a == "." else a for a in arguments]]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, said in ran.stderr) == (2, True), ran.stderr
+
+
+def test_sigint_drains_too(serve, tmp_path):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--quiet")
+    server.event("loaded")
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(60) == 0
