@@ -109,7 +109,9 @@ def serve():
 
     yield start
     for one in started:
-        if one.process.poll() is None:
+        try:
+            one.end()  # which waits for the workers too
+        finally:
             one.process.kill()
             one.process.wait()
 
