@@ -5,6 +5,7 @@ from internals.deploy.compress.distil import distillation_loss
 from internals.deploy.compress.factor import LowRankLinear, low_rank, share
 from internals.deploy.compress.fold import fold_norm, fold_norms
 from internals.deploy.compress.layers import Linear4, QuantisedConv2d, QuantisedEmbedding, QuantisedLinear, nbytes
+from internals.deploy.compress.optimise import Optimised, optimise
 from internals.deploy.compress.prune import Pruner, channel_mask, cubic_schedule, magnitude_mask, sparse_nbytes
 from internals.deploy.compress.quantise import (
     Recipe,
