@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from autograder import cli_authors
 from autograder.output import (
     WRONG_USE,
     Refusal,
@@ -47,6 +48,7 @@ oracles_app = commands("The long-lived framework processes that know the right a
 gradebook_app = commands("Submissions and grades.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
+app.command(name="lint-specs")(cli_authors.lint_specs)
 
 
 def version_asked(asked: bool) -> None:

@@ -22,7 +22,7 @@ from autograder.oracles import OracleError
 from autograder.report import Report, TaskResult
 from autograder.run import Runner
 from autograder.spec import Lab, Task, lab_names, load_lab
-from autograder.verdict import judge_task
+from autograder.verdict import Watch, judge_task
 
 Mode = Literal["official", "practice"]
 
@@ -45,6 +45,8 @@ class Grader:
         Instead of this user's oracle processes.
     progress : callable, optional
         Told in a sentence what is waited for.
+    watch : callable, optional
+        Shown each task's cases and what came of them; see `verdict.Watch`.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Grader:
         seed: int | None = None,
         oracles: Mapping[str, Asked] | None = None,
         progress: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        self.watch = watch
         self.mode: Mode = mode
         self.kind = kind
         self.seed = secrets.randbits(32) if seed is None else seed
@@ -130,7 +134,9 @@ class Grader:
         try:
             with Runner(lab, notebook.cells, kind=kind, box=box) as runner:
                 # Tasks are reached in the notebook's order and reported in the lab's.
-                results = {task.name: _grade_task(runner, key, task) for task in runner.tasks if task in chosen}
+                results = {
+                    task.name: _grade_task(runner, key, task, self.watch) for task in runner.tasks if task in chosen
+                }
             report.tasks = [results[task.name] for task in chosen]
         except sandbox.SandboxUnavailable as error:
             raise GradeError(str(error)) from None
@@ -220,11 +226,11 @@ def find_lab(notebook: Notebook, lab: Lab | None) -> Lab:
     return match_lab(notebook, [load_lab(name) for name in lab_names()])
 
 
-def _grade_task(runner: Runner, key: AnswerKey, task: Task) -> TaskResult:
+def _grade_task(runner: Runner, key: AnswerKey, task: Task, watch: Watch | None = None) -> TaskResult:
     """One task; a fault of ours in it is its own result and touches no other."""
     began = time.monotonic()
     try:
-        result = judge_task(runner, key, task)
+        result = judge_task(runner, key, task, watch)
     except OracleError as error:
         result = TaskResult(
             task.name, task.title, 0.0, task.points, "ungraded", "oracle", f"Not graded, and not your fault: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -63,7 +64,11 @@ class Tried:
         return self.outcome.type if isinstance(self.outcome, Raised) else type(self.outcome).__name__
 
 
-def judge_task(runner: Calls, key: AnswerKey, task: Task) -> TaskResult:
+Watch = Callable[[Task, Sequence[Tried]], None]
+"""Shown every case of a task with what came of it, once all are tried."""
+
+
+def judge_task(runner: Calls, key: AnswerKey, task: Task, watch: Watch | None = None) -> TaskResult:
     """The result of `task`.
 
     Raises
@@ -73,6 +78,8 @@ def judge_task(runner: Calls, key: AnswerKey, task: Task) -> TaskResult:
     """
     runner.reach(task)
     tried, slow = try_all(runner, task, key.cases(task))
+    if watch is not None:
+        watch(task, tried)
     failing = [one for one in tried if not one.passed]
     notes = list(runner.notes(task))
     if any(isinstance(one.outcome, Answer) and one.outcome.cut for one in tried):

@@ -108,6 +108,7 @@ RECORD = Task(
     edges=cases.record_edges,
     oracles={"torch": oracles.record_torch, "tensorflow": oracles.record_tensorflow},
     judge=judges.record_judge,
+    hints={"attribute": "An operand is a symbol or a plain number; a number has no slot."},
 )
 
 REPLAY = Task(
@@ -126,6 +127,9 @@ REPLAY = Task(
         "numpy": oracles.replay_numpy,
     },
     judge=judges.replay_judge,
+    hints={
+        "index": "Slots count the inputs first, then the steps; a number among the operands is a constant, not a slot."
+    },
 )
 
 SIGNATURE = Task(
@@ -140,6 +144,7 @@ SIGNATURE = Task(
     edges=cases.signature_edges,
     oracles={"tensorflow": oracles.signature_tensorflow, "numpy": oracles.signature_numpy},
     judge=judges.signature_judge,
+    hints={"unhashable": "A list or an array is no key of a dict: make tuples of what tells two calls apart."},
 )
 
 DEAD_STEPS = Task(
@@ -154,6 +159,7 @@ DEAD_STEPS = Task(
     edges=cases.prune_edges,
     oracles={"torch": oracles.prune_torch, "tensorflow": oracles.prune_tensorflow, "numpy": oracles.prune_numpy},
     judge=judges.prune_judge,
+    hints={"key": "The slots of inputs never move; a step that is kept needs the new number of each step it reads."},
 )
 
 BRANCH = Task(
@@ -168,6 +174,7 @@ BRANCH = Task(
     edges=cases.merge_edges,
     oracles={"torch": oracles.merge_torch, "tensorflow": oracles.merge_tensorflow, "numpy": oracles.merge_numpy},
     judge=judges.merge_judge,
+    hints={"key": "The inputs are shared by all three programs; the slots of steps move, those of inputs do not."},
 )
 
 lab = Lab(

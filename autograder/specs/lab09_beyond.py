@@ -156,6 +156,7 @@ JACOBIAN = Task(
         "numpy": oracles.jacobian_complex,
     },
     judge=judges.jacobian,
+    hints={"none_used": "push and pull return an array; its shape is that of the output, or of the input."},
 )
 
 HVP = Task(
@@ -170,6 +171,9 @@ HVP = Task(
     edges=cases.hvp_edges,
     oracles={"torch": oracles.hvp_torch, "tensorflow": oracles.hvp_tensorflow, "numpy": oracles.hvp_jets},
     judge=judges.hvp,
+    hints={
+        "attribute": "What runs inside your jvp sees Dual numbers: use the notebook's functions, not those of NumPy."
+    },
 )
 
 SOLVE = Task(

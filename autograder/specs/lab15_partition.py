@@ -130,6 +130,7 @@ MEET = Task(
     edges=cases.meet_edges,
     oracles={"torch": oracles.meet_torch, "numpy": oracles.meet_definition},
     judge=judges.meet,
+    hints={"key": "What has not come yet is no error: who asks is remembered, and told when it comes."},
 )
 
 SHARE = Task(
