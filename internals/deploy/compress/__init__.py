@@ -17,5 +17,6 @@ from internals.deploy.compress.quantise import (
     quantise_tables,
 )
 from internals.deploy.compress.scale import INT4, INT8, NARROW_INT8, UINT8, Grid, Quantisation, affine, symmetric
+from internals.deploy.compress.shrink import shrink
 
 __all__ = [name for name in dir() if not name.startswith("_")]
