@@ -13,6 +13,7 @@ from pathlib import Path
 
 from internals.deploy.serve.answers import Answers
 from internals.deploy.serve.http import Lines, http_server
+from internals.deploy.serve.kubernetes import Deployment, manifests, to_yaml
 from internals.deploy.serve.server import Server, Settings, log
 
 
@@ -20,7 +21,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     known = Settings()
     parser = argparse.ArgumentParser("python -m internals.deploy.serve", description=__doc__)
-    parser.add_argument("directory", type=Path, help="holds NAME/1, NAME/2, ...; or is one NAME")
+    parser.add_argument("directory", type=Path, nargs="?", help="holds NAME/1, NAME/2, ...; or is one NAME")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; 0.0.0.0 is all)")
     parser.add_argument("--port", type=int, default=8501, help="0 takes a free one (%(default)s)")
     parser.add_argument("--admin-port", type=int, help="operators' calls, on 127.0.0.1")
@@ -40,13 +41,38 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--allow-nan", action="store_true", help="pass on NaN and infinity")
     parser.add_argument("--loader", metavar="MODULE:FUNCTION", help="what loads a version's directory")
     parser.add_argument("--quiet", action="store_true", help="no line of log for each request")
+    parser.add_argument("--kubernetes", action="store_true", help="print manifests, and serve nothing")
+    parser.add_argument("--name", default="models", help="of what stands in the cluster (%(default)s)")
+    parser.add_argument("--image", default="", help="a container image with internals")
+    parser.add_argument("--claim", default="models", help="the PersistentVolumeClaim with the models (%(default)s)")
+    parser.add_argument("--replicas", default="2:8", help="pods, LEAST:MOST (%(default)s)")
+    parser.add_argument("--cpu", default="1", help="of a pod (%(default)s)")
+    parser.add_argument("--memory", default="1Gi", help="of a pod (%(default)s)")
     options = parser.parse_args(arguments)
+    if options.directory is None and not options.kubernetes:
+        parser.error("give the directory of the models")
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
     for name in ("deadline", "limit", "idle", "largest"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
     return options
+
+
+def in_a_cluster(options: argparse.Namespace) -> str:
+    """The manifests, in YAML.
+
+    Raises
+    ------
+    ValueError
+    """
+    least, _, most = options.replicas.partition(":")
+    if not (least.isdigit() and most.isdigit()):
+        raise ValueError(f"--replicas {options.replicas!r}: expected LEAST:MOST, such as 2:8")
+    kept = {name: getattr(options, name) for name in ("name", "image", "claim", "cpu", "memory", "grace")}
+    arguments = ["--batch-size", str(options.size), "--wait-ms", f"{options.wait_ms:g}", "--queue", str(options.queue)]
+    arguments += ["--workers", str(options.workers)] + [f"--pad={one}" for one in options.pad]
+    return to_yaml(manifests(Deployment(least=int(least), most=int(most), **kept), arguments))
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
@@ -104,6 +130,13 @@ async def serve(options: argparse.Namespace) -> int:
 def main() -> int:
     """Serve; the exit code is 0 when every request had its answer."""
     options = parsed()
+    if options.kubernetes:
+        try:
+            print(in_a_cluster(options), end="")
+        except (ValueError, ImportError) as error:
+            print(f"serve: {error}", file=sys.stderr)
+            return 2
+        return 0
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
     log.addHandler(handler)
