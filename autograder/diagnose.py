@@ -88,7 +88,15 @@ KINDS: dict[str, Callable[[Evidence], str | None]] = {
     "constant": kinds_of_value.all_one_value,
     "precision": kinds_of_value.imprecise,
     "entries": kinds_of_value.which_entries,
+    "shape": kinds_of_form.other_shape,
 }
 
-INSTANCES = {"averaged": "factor", "sign": "factor", "keepdims": "wrong_axis", "replaced": "cotangent_unchanged"}
+INSTANCES = {
+    "averaged": "factor",
+    "sign": "factor",
+    "keepdims": "wrong_axis",
+    "replaced": "cotangent_unchanged",
+    "off_by_one": "shape",
+    "wrong_axis": "shape",
+}
 """A kind, and the wider kind that it is an instance of: the wider one adds nothing to it."""

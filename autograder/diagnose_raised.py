@@ -45,7 +45,10 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
     "in_place_shape": said(
         "ValueError",
         pattern="non-broadcastable output",
-        sentence="`x += y` cannot make x larger: y has more axes or longer ones. Sum y down to x's shape first.",
+        sentence=(
+            "`x += y` cannot make x larger: y has more axes or longer ones, or is transposed. Print both shapes: sum y "
+            "down to x's, or turn it."
+        ),
     ),
     "in_place_dtype": said(
         "UFuncTypeError",
@@ -99,7 +102,29 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
     "key": said(
         "KeyError", sentence="A dictionary is asked for a key it does not have yet; see .get, or test with `in`."
     ),
-    "index": said("IndexError", sentence="An index is past the end: think of empty lists, 0-d arrays and size 0."),
+    "zero_d": said(
+        "IndexError",
+        pattern="array is 0-dimensional",
+        sentence="A 0-d array has no axis to index or slice: x[...] is all of an array of any shape.",
+    ),
+    "index": said(
+        "IndexError",
+        pattern="^(?!.*array is 0-dimensional)",
+        sentence="An index is past the end: think of empty lists, 0-d arrays and size 0.",
+    ),
+    "unhashable": said(
+        "TypeError",
+        pattern="unhashable",
+        sentence=(
+            "A list, a dict, a set or an array can't be the key of a dict or an entry of a set: tuple(...) makes one "
+            "that can, if all that it holds can."
+        ),
+    ),
+    "not_array": said(
+        "TypeError",
+        pattern=r"(is|returned) an? .*; expected an array",
+        sentence="An array is asked for: x[...] = 0 keeps the one that is there, np.zeros_like(x) makes a new one.",
+    ),
     "name": said(
         "NameError",
         "UnboundLocalError",

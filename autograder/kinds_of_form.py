@@ -182,6 +182,13 @@ def lost_axes(e: Evidence) -> str | None:
     return None
 
 
+def other_shape(e: Evidence) -> str | None:
+    """A shape that no better-known mistake explains."""
+    if e.first.kind != "shape" or not_summed(e) or lost_axes(e) or transposed(e):
+        return None
+    return f"The shape of {within(e)} is wrong before any number is: print it where the array is made."
+
+
 def transposed(e: Evidence) -> str | None:
     if e.pair is None:
         return None

@@ -124,4 +124,5 @@ def _kind(value: Any) -> str:
     if value is None:
         return "None"
     size = f" of {len(value)}" if isinstance(value, (tuple, list, dict)) else ""
-    return f"a {type(value).__name__}{size}"
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return f"{article} {type(value).__name__}{size}"

@@ -183,6 +183,8 @@ def update(
         for parameter, gradient in zip(parameters, step["gradients"], strict=True):
             parameter.gradient = np.array(gradient)
         names["update"](parameters, step["lr"], momentum, decay)
+        if len(parameters) != len(held):
+            break  # the next step would have gradients without a parameter
     return {
         "values": [_array("value", parameter.value, got="is") for parameter in parameters],
         "velocities": [_array("velocity", parameter.velocity, got="is") for parameter in parameters],
@@ -207,4 +209,5 @@ def _kind(value: Any) -> str:
     if value is None:
         return "None"
     size = f" of {len(value)}" if isinstance(value, (tuple, list, dict)) else ""
-    return f"a {type(value).__name__}{size}"
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return f"{article} {type(value).__name__}{size}"

@@ -113,9 +113,10 @@ def _integers(name: str, found: Any) -> list[int]:
 
 def _lists(name: str, found: Any) -> list[list[int]]:
     if not isinstance(found, list | tuple):
-        raise TypeError(f"{name} returned {_kind(found)}; expected a list of lists of call numbers.")
+        fix = " Its values, in a list, are list(groups.values())." if isinstance(found, dict) else ""
+        raise TypeError(f"{name} returned {_kind(found)}; expected a list of lists of call numbers.{fix}")
     return [_integers(name, one) for one in found]
 
 
 def _kind(value: Any) -> str:
-    return "nothing" if value is None else type(value).__name__
+    return "None" if value is None else type(value).__name__

@@ -42,6 +42,12 @@ def update_judge(hints: Mapping[str, str]) -> Judge:
     def judge(inputs: Inputs, got: Any, want: Any) -> list[str]:
         if not isinstance(got, dict) or got.keys() != want.keys():
             return ["update did not leave values, velocities and gradients behind."]
+        if isinstance(got["values"], list) and len(got["values"]) != len(want["values"]):
+            return [
+                f"The list of parameters has changed: {len(got['values'])} of {len(want['values'])} are in it after "
+                "the step. It is the optimizer's, and goes into the next step. (And to take from a list that a loop "
+                "walks along makes the loop skip entries.)"
+            ]
         parts = ("values", "velocities")
         wrong = _played(
             inputs,
@@ -82,7 +88,8 @@ def _played(
             named.append(words)
     if named:
         return [_said(mismatches[0]), " Or: ".join(named[:2])]
-    return [_said(mismatches[0])] + [kind.sentence for kind in rank([Evidence(inputs, want, got, mismatches)], hints)]
+    kinds = rank([Evidence(inputs, want, got, mismatches)], hints)
+    return [_said(mismatches[0]), *[_worded(kind.sentence) for kind in kinds]]
 
 
 def _numbers_differ(got: Any, there: Any) -> bool:
@@ -112,14 +119,25 @@ PARTS = {
     r"result\['velocities'\]\[(\d+)\]": r"the velocity of parameter \1",
     r"result\['gradients'\]\['(\w+)'\]": r"the gradient of \1",
     r"result\['loss'\]": "the loss",
+    r"result\['gradients'\]": "the dict of gradients",
 }
 
 
 def _said(mismatch: Mismatch) -> str:
-    text = mismatch.message
+    return _worded(mismatch.message)
+
+
+def _worded(text: str) -> str:
+    """The driver's names for parts of an answer, in the words of the lab."""
     for pattern, words in PARTS.items():
-        text = re.sub(pattern, words, text)
-    return text
+        place = "" if words.endswith(".gradient") else " at "  # as source, the former may be indexed
+        text = re.sub(rf"`?{pattern}(\[[\d, ]+\])?`?", lambda found: _part(found, words, place), text)  # noqa: B023
+    return text[:1].upper() + text[1:] if text.startswith("the ") else text
+
+
+def _part(found: re.Match[str], words: str, place: str) -> str:
+    *_, entry = found.groups()
+    return found.expand(words) + (place + entry if entry else "")
 
 
 # --- order ----------------------------------------------------------------------------------------

@@ -130,6 +130,10 @@ UPDATE_MISTAKES = {
     "lr_outside": "The step size is multiplied in when the velocity is used, not when the gradient joins it "
     "(PyTorch's form). Here the velocity is in units of steps: what is under way keeps the step size that it began "
     "with.",
+    "lr_alone_outside": "lr is multiplied in when the velocity is used, not when the gradient joins it. Both lr and "
+    "lr_mult belong inside, so that what is under way keeps the step size that it began with.",
+    "carried_on": "The settings of one parameter reach the next one: lr and decay are overwritten in the loop. Give "
+    "the product a name of its own.",
     "no_lr_mult": "lr_mult is ignored: each parameter has its own.",
     "no_decay_mult": "decay_mult is ignored: each parameter has its own.",
     "no_decay": "The weight decay is left out: decay * decay_mult * value is added to the gradient.",
@@ -160,10 +164,14 @@ def update(
     values = [np.array(value) for value in values]
     velocities = [np.zeros_like(value) for value in values]
     for step in steps:
+        all_lr, all_wd = 1.0, 1.0
         for i, ((lr_mult, decay_mult), g) in enumerate(zip(multipliers, step["gradients"], strict=True)):
             w, v, lr = values[i], velocities[i], step["lr"]
             lr_mult = 1.0 if mistake == "no_lr_mult" else lr_mult
             wd = decay * (1.0 if mistake == "no_decay_mult" else decay_mult)
+            all_lr, all_wd = all_lr * lr_mult, all_wd * decay_mult
+            if mistake == "carried_on":
+                lr_mult, wd = all_lr, decay * all_wd
             wd = {"no_decay": 0.0, "decay_sign": -wd}.get(mistake, wd)
             apart = mistake in ("decoupled", "decay_unscaled", "decay_after")
             pushed = g if apart else g + wd * w
@@ -172,6 +180,9 @@ def update(
             if mistake == "lr_outside":
                 v = momentum * v + pushed
                 moved = rate * v
+            elif mistake == "lr_alone_outside":
+                v = momentum * v + lr_mult * pushed
+                moved = lr * v
             elif mistake == "lr_mult_on_all":
                 v = lr_mult * (momentum * v + lr * pushed)
                 moved = v

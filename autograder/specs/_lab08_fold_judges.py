@@ -12,6 +12,10 @@ from autograder.spec import Inputs
 from autograder.specs._lab08_fold_oracles import alike
 
 
+def count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
+
+
 def _numbers(got: Any) -> bool:
     return isinstance(got, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in got)
 
@@ -28,7 +32,10 @@ def depth(inputs: Inputs, got: Any, want: Any) -> list[str]:
     if not _numbers(got):
         return ["depths did not give a list of integers."]
     if len(got) != len(want):
-        return [f"depths gave {len(got)} numbers for {len(want)} calls; expected one for each call."]
+        return [
+            f"depths gave {count(len(got), 'number', 'numbers')} for {count(len(want), 'call', 'calls')}; expected one "
+            "for each call."
+        ]
     for call, (one, right) in enumerate(zip(got, want, strict=True)):
         if one != right:
             if [k + 1 for k in want] == got:
@@ -60,7 +67,7 @@ def groups(inputs: Inputs, got: Any, want: Any) -> list[str]:
     counted = Counter(call for group in got for call in group)
     for call in range(len(calls)):
         if counted[call] != 1:
-            return [f"Call {call} is in {counted[call]} groups; each call belongs to one."]
+            return [f"Call {call} is in {counted[call] or 'no'} groups; each call belongs to one."]
     if extra := sorted(set(counted) - set(range(len(calls)))):
         return [f"There is no call {extra[0]}; calls are numbered from 0."]
     for group in got:
@@ -140,8 +147,8 @@ def schedule(inputs: Inputs, got: Any, want: Any) -> list[str]:
                 ]
     if len(got) > want["most"]:
         return [
-            f"This makes {len(got)} batches, where {want['most']} are enough: one for each depth and signature that "
-            "occur."
+            f"This makes {count(len(got), 'batch', 'batches')}, where {want['most']} "
+            f"{'is' if want['most'] == 1 else 'are'} enough: one for each depth and signature that occur."
         ]
     return []
 
@@ -152,8 +159,11 @@ def schedule(inputs: Inputs, got: Any, want: Any) -> list[str]:
 def gather(inputs: Inputs, got: Any, want: Any) -> list[str]:
     """The first input whose blocks or rows are wrong."""
     if not isinstance(got, list) or len(got) != len(want):
-        count = len(got) if isinstance(got, list) else "no"
-        return [f"gather gave {count} pairs; the calls of this batch have {len(want)} inputs, and each has its pair."]
+        pairs = count(len(got), "pair", "pairs") if isinstance(got, list) else "no pairs"
+        return [
+            f"gather gave {pairs}; the calls of this batch have {count(len(want), 'input', 'inputs')}, and each has "
+            "its pair."
+        ]
     for slot, (one, right) in enumerate(zip(got, want, strict=True)):
         blocks, rows = one
         if not _numbers(blocks) or not (rows is None or _numbers(rows)):
@@ -196,7 +206,10 @@ def run(inputs: Inputs, got: Any, want: Any) -> list[str]:
         return ["run did not give a list of arrays."]
     results, right = got["results"], want["results"]
     if len(results) != len(right):
-        return [f"run gave {len(results)} results for {len(right)} calls; expected one for each call, by its number."]
+        return [
+            f"run gave {count(len(results), 'result', 'results')} for {count(len(right), 'call', 'calls')}; expected "
+            "one for each call, by its number."
+        ]
     wrong = []
     for call, (one, other) in enumerate(zip(results, right, strict=True)):
         mismatches = compare(one, np.asarray(other))
@@ -213,8 +226,8 @@ def run(inputs: Inputs, got: Any, want: Any) -> list[str]:
         came, meant = len(got["launches"]), len(want["launches"])
         if came != meant:
             wrong.append(
-                f"Kernels were launched {came} times for {meant} batches; each batch is one launch, and a value "
-                "needs none."
+                f"Kernels were launched {count(came, 'time', 'times')} for {count(meant, 'batch', 'batches')}; each "
+                "batch is one launch, and a value needs none."
             )
         elif not wrong:
             wrong.append("Kernels were launched on other batches than the schedule has, or in another order.")

@@ -72,6 +72,14 @@ def replay_run(
     )
 
 
+def show_groups(answer: Any) -> str:
+    return repr(answer)
+
+
+def show_gather(answer: Any) -> str:
+    return repr([tuple(pair) for pair in answer])
+
+
 def show_run(answer: Any) -> str:
     lines = [
         f"call {call}: {np.array2string(np.asarray(one), precision=5)}" for call, one in enumerate(answer["results"])
@@ -81,7 +89,9 @@ def show_run(answer: Any) -> str:
 
 
 def show_schedule(answer: Any) -> str:
-    return f"at most {answer['most']} batches" if isinstance(answer, dict) else repr(answer)
+    if not isinstance(answer, dict):
+        return repr(answer)
+    return f"at most {judges.count(answer['most'], 'batch', 'batches')}"
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -113,11 +123,12 @@ GROUPS = Task(
     names=("groups",),
     driver="groups",
     call=replay_groups,
+    show=show_groups,
     strategy=cases.groups_strategy,
     edges=cases.groups_edges,
     oracles={"torch": oracles.groups_torch, "numpy": oracles.groups_pairs},
     judge=judges.groups,
-    hints={"type": "A dict or a list is no key of a dict; a tuple is."},
+    hints={"unhashable": "A dict or a list is no key of a dict; a tuple is."},
 )
 
 SCHEDULE = Task(
@@ -146,6 +157,7 @@ GATHER = Task(
     names=("gather",),
     driver="gather",
     call=replay_gather,
+    show=show_gather,
     strategy=cases.gather_strategy,
     edges=cases.gather_edges,
     oracles={"torch": oracles.gather_torch, "numpy": oracles.gather_search},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from autograder.diagnose import KINDS, rank
 from autograder.diagnose_raised import RAISED, diagnose_raised
 from autograder.evidence import Evidence
 from autograder.patterns import TRAITS, pattern
-from autograder.spec import Inputs
+from autograder.spec import Inputs, load_lab
+from autograder.verdict import ADVICE
 
 RNG = np.random.default_rng(5)
 
@@ -119,6 +121,7 @@ MISTAKES: dict[str, Wrong] = {
     "NaN": ("not_finite", lambda x: x, lambda x: x * np.nan, ONE),
     "NaN swallowed": ("not_finite", lambda x: x * np.nan, lambda x: np.nan_to_num(x + 0), ONE),
     "infinity": ("not_finite", lambda x: x, lambda x: x / np.zeros_like(x), ONE),
+    "two entries short": ("shape", sine, lambda x: 3 * x[:1, 1:] + 1, ONE),
     "backwards": ("reversed", sine, lambda x: np.sin(x)[::-1], ONE),
     "one value everywhere": ("constant", sine, lambda x: np.full_like(x, 0.123), ONE),
     "too few digits": ("precision", sine, lambda x: np.sin(x).astype(np.float16).astype(float), ONE),
@@ -247,6 +250,10 @@ def took_none() -> None:
     raise TypeError("mul_rule returned None; expected a pair (dx, dy).")
 
 
+def gave_a_number() -> None:
+    raise TypeError("gradient is an int; expected an array.")
+
+
 RAISES: dict[str, Callable[[], Any]] = {
     "hole": unfilled,
     "recursion": forever,
@@ -264,7 +271,10 @@ RAISES: dict[str, Callable[[], Any]] = {
     "signature": lambda: unfilled(1),  # type: ignore[call-arg]  # the mistake itself
     "none_used": lambda: None + 1,  # type: ignore[operator]  # the mistake itself
     "key": lambda: {}["x"],
+    "zero_d": lambda: np.array(1.0)[:],
     "index": past_the_end,
+    "unhashable": lambda: {[1]: 2},  # type: ignore[list-item]  # the mistake itself
+    "not_array": gave_a_number,
     "name": lambda: undefined,  # type: ignore[name-defined]  # noqa: F821  the mistake itself
     "attribute": lambda: np.ones(2).grad,  # type: ignore[attr-defined]  # the mistake itself
     "zero_division": lambda: 1 / 0,
@@ -280,6 +290,17 @@ def test_an_exception_is_explained(name: str) -> None:
 
 def test_every_exception_of_the_table_is_tried() -> None:
     assert set(RAISES) == set(RAISED)
+
+
+LABS = sorted(path.stem for path in (Path(__file__).parents[2] / "autograder/specs").glob("lab*.py"))
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_every_hint_of_a_spec_belongs_to_something_that_is_diagnosed(lab: str) -> None:
+    """A hint under a name that nothing gives would never be read."""
+    known = {*KINDS, *RAISED, *ADVICE}
+    for task in load_lab(lab).tasks:
+        assert set(task.hints) <= known, task.name
 
 
 def test_an_unknown_exception_is_left_alone() -> None:

@@ -304,6 +304,20 @@ def test_the_oracles_are_the_numbers_of_the_plain_rule(task: Task) -> None:
         assert not compare(want | rule(**inputs), want)
 
 
+@pytest.mark.parametrize("task", [param for param in TASKS if param.id in ("fc", "pooling", "update")])
+def test_feedback_never_speaks_of_the_drivers_own_names(task: Task) -> None:
+    """Whatever part is wrong, and however: the learner never saw the dict in which the driver puts the parts."""
+    assert task.judge is not None
+    inputs = max(cases(task)[:12], key=lambda one: sum(map(np.size, one.values())) if task.name == "pooling" else 0)
+    want = task.oracles["numpy"](np, **inputs)
+    bends = [lambda a: -a, lambda a: 3 * a, lambda a: a.T[..., None], lambda a: a.astype(np.int8), lambda a: None]
+    for name, part in want.items():
+        for bend in bends if name != "changed" else []:
+            bent = [bend(one) for one in part] if isinstance(part, list) else bend(part)
+            said = task.judge(inputs, want | {name: bent}, want)
+            assert not any("result" in sentence for sentence in said), said
+
+
 def test_either_way_to_be_in_order_is_right() -> None:
     task = LAB.task("layer_order")
     assert task.judge is not None

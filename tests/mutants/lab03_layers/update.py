@@ -178,3 +178,56 @@ def update(parameters, lr, momentum, decay):
 
 def update(parameters, lr, momentum, decay):
     raise NotImplementedError
+
+
+# %% wrong: the step size outside, its multiplier inside | Both lr and lr_mult belong inside
+
+
+def update(parameters, lr, momentum, decay):
+    for p in parameters:
+        p.velocity = momentum * p.velocity + p.lr_mult * (p.gradient + decay * p.decay_mult * p.value)
+        p.value -= lr * p.velocity
+        p.gradient = np.zeros_like(p.value)
+
+
+# %% wrong: settings overwritten in the loop | settings of one parameter reach the next
+
+
+def update(parameters, lr, momentum, decay):
+    for p in parameters:
+        lr = lr * p.lr_mult
+        decay = decay * p.decay_mult
+        p.velocity = momentum * p.velocity + lr * (p.gradient + decay * p.value)
+        p.value -= p.velocity
+        p.gradient = np.zeros_like(p.value)
+
+
+# %% wrong: parameters that are done are taken off the list | The list of parameters has changed
+
+
+def update(parameters, lr, momentum, decay):
+    for p in parameters:
+        p.velocity = momentum * p.velocity + lr * p.lr_mult * (p.gradient + decay * p.decay_mult * p.value)
+        p.value -= p.velocity
+        p.gradient = np.zeros_like(p.value)
+        parameters.remove(p)
+
+
+# %% wrong: a gradient of plain 0 | gradient is an int; expected an array
+
+
+def update(parameters, lr, momentum, decay):
+    for p in parameters:
+        p.velocity = momentum * p.velocity + lr * p.lr_mult * (p.gradient + decay * p.decay_mult * p.value)
+        p.value -= p.velocity
+        p.gradient = 0
+
+
+# %% wrong: a slice of a 0-d gradient | A 0-d array has no axis
+
+
+def update(parameters, lr, momentum, decay):
+    for p in parameters:
+        p.velocity = momentum * p.velocity + lr * p.lr_mult * (p.gradient + decay * p.decay_mult * p.value)
+        p.value -= p.velocity
+        p.gradient[:] = 0

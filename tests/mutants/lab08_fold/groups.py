@@ -158,3 +158,25 @@ def groups(calls):
         key = call["op"], tuple(sorted(call["attrs"].items())), tuple(call["inputs"])
         alike.setdefault(key, []).append(call)
     return list(alike.values())
+
+
+# %% wrong: a list in the key | A dict or a list is no key of a dict; a tuple is
+
+
+def groups(calls):
+    found = {}
+    for i, call in enumerate(calls):
+        key = call["op"], tuple(sorted(call["attrs"].items())), call["inputs"]
+        found.setdefault(key, []).append(i)
+    return list(found.values())
+
+
+# %% wrong: the dict itself | list\(groups\.values\(\)\)
+
+
+def groups(calls):
+    found = {}
+    for i, call in enumerate(calls):
+        key = call["op"], tuple(sorted(call["attrs"].items())), tuple(call["inputs"])
+        found.setdefault(key, []).append(i)
+    return found
