@@ -1,9 +1,9 @@
 """What compression saves and costs: ``python -m benchmarks.compression [--quick] [--write]``.
 
-Two tables. Models that learned scikit-learn's digits: bytes of their numbers, accuracy, and the time of 256 images, side by
-side in this process. And one matrix product in float32, int8 and with a weight of four bits, beside torch's; NumPy has
-no integer product, so ours is exact floats, and can only lose. BLAS and torch have one thread each. ``--write`` puts the
-tables into ``benchmarks/results/compression.md``.
+Two tables. Models that learned scikit-learn's digits: bytes of their numbers, accuracy, and the time of 256 images,
+side by side in this process. And one matrix product in float32, int8 and with a weight of four bits, beside torch's:
+NumPy's BLAS has no integer product, so ours is exact floats, and can only lose. BLAS and torch have one thread each.
+``--write`` puts the tables into ``benchmarks/results/compression.md``.
 """
 
 # ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
@@ -115,17 +115,17 @@ def models(epochs: int) -> list[Row]:
     pruner, steps = Pruner(sparse), 13 * epochs
     schedule = cubic_schedule(0, max(steps // 2, 1), 0.9)
     fit(sparse, epochs, 3e-3, after=lambda step: pruner.step(schedule(step)))
-    size = sum(sparse_nbytes(one.detach().numpy()) if one.ndim == 2 else one.nbytes for one in sparse.parameters())
+    size = sum(sparse_nbytes(one.detach().numpy()) if one.ndim == 2 else 4 * one.size for one in sparse.parameters())
+    size += nbytes(sparse) - 4 * sparse.num_parameters()
     row("nine in ten weights zero (as CSR)", sparse, size)
     shared = [share(part.weight.detach().numpy(), 16) for part in model.parts if isinstance(part, nn.Linear)]
     rest = nbytes(model) - sum(4 * one.indices.size for one in shared)
-    held = {
-        id(part): one for part, one in zip([p for p in model.parts if isinstance(p, nn.Linear)], shared, strict=True)
-    }
+    layers = [part for part in model.parts if isinstance(part, nn.Linear)]
+    held = {id(part): one for part, one in zip(layers, shared, strict=True)}
     row("16 shared values", shared_copy(model, held), rest + sum(one.nbytes for one in shared))
     small = nn.Sequential(nn.Linear(64, 32, rng=np.random.default_rng(1)), nn.ReLU(),
                           nn.Linear(32, 10, rng=np.random.default_rng(2)))  # fmt: skip
-    row("a small one, taught", fit(small, epochs, teacher=model))
+    row("a small one, taught", fit(small, epochs, 0.01, teacher=model))
     return rows
 
 
