@@ -273,7 +273,7 @@ RAISES: dict[str, Callable[[], Any]] = {
     "key": lambda: {}["x"],
     "zero_d": lambda: np.array(1.0)[:],
     "index": past_the_end,
-    "unhashable": lambda: {[1]: 2},  # type: ignore[list-item]  # the mistake itself
+    "unhashable": lambda: {[1]: 2},
     "not_array": gave_a_number,
     "name": lambda: undefined,  # type: ignore[name-defined]  # noqa: F821  the mistake itself
     "attribute": lambda: np.ones(2).grad,  # type: ignore[attr-defined]  # the mistake itself

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -310,7 +311,13 @@ def test_feedback_never_speaks_of_the_drivers_own_names(task: Task) -> None:
     assert task.judge is not None
     inputs = max(cases(task)[:12], key=lambda one: sum(map(np.size, one.values())) if task.name == "pooling" else 0)
     want = task.oracles["numpy"](np, **inputs)
-    bends = [lambda a: -a, lambda a: 3 * a, lambda a: a.T[..., None], lambda a: a.astype(np.int8), lambda a: None]
+    bends: list[Callable[[Any], Any]] = [
+        lambda a: -a,
+        lambda a: 3 * a,
+        lambda a: a.T[..., None],
+        lambda a: a.astype(np.int8),
+        lambda a: None,
+    ]
     for name, part in want.items():
         for bend in bends if name != "changed" else []:
             bent = [bend(one) for one in part] if isinstance(part, list) else bend(part)
