@@ -2,7 +2,8 @@
 
 Content is kept once per SHA-256, a submission once per learner, lab and content, and every act of handing in
 is an attempt. A grade belongs to a submission and a spec version, so a regrade after a spec fix stands beside
-the old one. Roles, deadlines, adjustments and the queue come as further tables that refer to these.
+the old one. What people decide (deadlines, extensions, adjustments, scores given by hand) stands in tables of its
+own, and every change of it in the audit. A mark is worked out from these and never stored: see `scores`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD = "0001"
+HEAD = "0002"
 """The schema this code is written for; the newest file in ``migrations/versions``."""
 
 
@@ -69,6 +70,23 @@ class Learner(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(255), unique=True)
     since: Mapped[datetime] = mapped_column(Moment, default=now)
+    shown_as: Mapped[str] = mapped_column(Text, default="", server_default="")
+    """The name people call them by; two may share one."""
+    lti_id: Mapped[str | None] = mapped_column(String(255), index=True, unique=True)
+    """Their ``sub`` on the learning platform."""
+    left_at: Mapped[datetime | None] = mapped_column(Moment)
+    """Since when they no longer belong to the class; what they handed in stays."""
+
+    roles: Mapped[list[Role]] = relationship(order_by="Role.role")
+
+
+class Role(Base):
+    """What a person may do; one who has no role is a learner."""
+
+    __tablename__ = "role"
+
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learner.id"), primary_key=True)
+    role: Mapped[str] = mapped_column(String(20), primary_key=True)
 
 
 class Content(Base):
@@ -151,5 +169,90 @@ class TaskGrade(Base):
     cause: Mapped[str] = mapped_column(String(20))
     points: Mapped[float]
     max_points: Mapped[float]
+    diagnosis: Mapped[str] = mapped_column(Text, default="", server_default="")
+    """The most likely one, in words."""
 
     grade: Mapped[Grade] = relationship(back_populates="tasks")
+
+
+class Assignment(Base):
+    """What the instructor decided about a lab."""
+
+    __tablename__ = "assignment"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    lab: Mapped[str] = mapped_column(String(100), unique=True)
+    released: Mapped[datetime | None] = mapped_column(Moment)
+    due: Mapped[datetime | None] = mapped_column(Moment)
+    zone: Mapped[str] = mapped_column(String(64))
+    """The zone the times were given in, to show them in."""
+    policy: Mapped[str] = mapped_column(String(10))
+    points: Mapped[float | None]
+    """What full marks are worth; the lab's own points, if not given."""
+    late: Mapped[str] = mapped_column(Text)
+    """The late rule as JSON: see `policy.LateRule`."""
+    line_item: Mapped[str] = mapped_column(Text)
+    """The address of its column in the learning platform's gradebook."""
+
+
+class Extension(Base):
+    """A later deadline for one learner."""
+
+    __tablename__ = "extension"
+    __table_args__ = (UniqueConstraint("learner_id", "lab"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learner.id"))
+    lab: Mapped[str] = mapped_column(String(100))
+    until: Mapped[datetime] = mapped_column(Moment)
+
+
+class Adjustment(Base):
+    """Points given or taken by hand, after all rules."""
+
+    __tablename__ = "adjustment"
+    __table_args__ = (Index(None, "lab", "learner_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learner.id"))
+    lab: Mapped[str] = mapped_column(String(100))
+    points: Mapped[float]
+    replaces: Mapped[bool]
+    """Whether the points stand in place of the mark, or are added to it."""
+    reason: Mapped[str] = mapped_column(Text)
+    by: Mapped[str] = mapped_column(String(255))
+    at: Mapped[datetime] = mapped_column(Moment, default=now)
+    withdrawn_at: Mapped[datetime | None] = mapped_column(Moment)
+
+
+class HandScore(Base):
+    """The points a person gave one task of a submission; they stand through every regrade."""
+
+    __tablename__ = "hand_score"
+    __table_args__ = (UniqueConstraint("submission_id", "task"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submission.id"))
+    task: Mapped[str] = mapped_column(String(100))
+    points: Mapped[float]
+    comment: Mapped[str] = mapped_column(Text)
+    by: Mapped[str] = mapped_column(String(255))
+    at: Mapped[datetime] = mapped_column(Moment, default=now)
+
+
+class Audit(Base):
+    """Who changed what, and why. The database itself refuses to change or delete a row."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index(None, "lab", "learner_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime] = mapped_column(Moment, default=now)
+    who: Mapped[str] = mapped_column(String(255))
+    what: Mapped[str] = mapped_column(String(40))
+    lab: Mapped[str] = mapped_column(String(100), default="")
+    learner_id: Mapped[int | None] = mapped_column(ForeignKey("learner.id"))
+    old: Mapped[str] = mapped_column(Text)
+    new: Mapped[str] = mapped_column(Text)
+    """Before and after, as JSON; ``null`` where there was nothing."""
+    why: Mapped[str] = mapped_column(Text)

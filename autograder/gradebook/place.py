@@ -33,6 +33,9 @@ def url_of(where: str | os.PathLike[str] | None) -> str:
     if where is None or where == "":
         return default_url()
     text = os.fspath(where)
+    for scheme in ("postgres://", "postgresql://"):
+        if text.startswith(scheme):  # as hosts hand it out; it names no driver
+            return f"postgresql+psycopg://{text.removeprefix(scheme)}"
     return text if "://" in text else sqlite_url(Path(text).expanduser())
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import Session
 
@@ -43,6 +43,19 @@ class Receipt:
 def settled(report: Report) -> bool:
     """Whether grading the same bytes again could not say anything else."""
     return all(task.verdict != "ungraded" and task.cause not in UNSETTLED for task in report.tasks)
+
+
+def _patience(url: URL) -> dict[str, Any]:
+    """The settings by which a server or a lock that is not to be had is given up on."""
+    if url.get_backend_name() == "sqlite":
+        return {"connect_args": {"timeout": BUSY_SECONDS}}
+    if url.get_backend_name() != "postgresql":
+        return {}
+    wanted: dict[str, Any] = {"connect_timeout": int(BUSY_SECONDS)}
+    if "options" not in url.query:
+        wanted["options"] = f"-c lock_timeout={int(BUSY_SECONDS * 1000)} -c timezone=UTC"
+    # A connection from before the server restarted is noticed and replaced.
+    return {"connect_args": wanted, "pool_pre_ping": True}
 
 
 def _configure_sqlite(engine: Engine) -> None:
@@ -94,8 +107,7 @@ class Gradebook:
                 raise GradebookError(
                     "gradebook: an SQLite gradebook needs a file; give sqlite:////path/to/gradebook.sqlite."
                 )
-            # On PostgreSQL the driver's own time limit applies.
-            self.engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS} if is_sqlite else {})
+            self.engine = create_engine(url, **_patience(parsed))
         except (ArgumentError, ImportError) as error:
             raise GradebookError(
                 f"gradebook {self.where}: the address is not understood or its driver is missing: {error}."
@@ -218,6 +230,7 @@ class Gradebook:
                     cause=task.cause,
                     points=task.points,
                     max_points=task.max_points,
+                    diagnosis=printable(task.diagnosis[0]) if task.diagnosis else "",
                 )
                 for position, task in enumerate(report.tasks)
             )
