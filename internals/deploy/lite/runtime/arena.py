@@ -44,9 +44,29 @@ def aligned(size: int) -> int:
 
 
 def place(blocks: Sequence[Block]) -> int:
-    """Give each block its offset; returns how many bytes the arena has."""
+    """Give each block its offset; returns how many bytes the arena has.
+
+    While no less than `lower_bound` would do, the block that reaches highest is put first and all are placed again,
+    a limited number of times; the smallest arena found is taken.
+    """
+    order = sorted(blocks, key=lambda one: (-one.size, one.first))
+    best, least, chosen = _placed(order), lower_bound(blocks), [block.offset for block in blocks]
+    for _ in range(min(64, 4096 // max(1, len(blocks)))):
+        if best <= least:
+            break
+        highest = max(order, key=lambda one: one.offset + one.size)
+        order = [highest, *(one for one in order if one is not highest)]
+        size = _placed(order)
+        if size < best:
+            best, chosen = size, [block.offset for block in blocks]
+    for block, offset in zip(blocks, chosen, strict=True):
+        block.offset = offset
+    return best
+
+
+def _placed(order: Sequence[Block]) -> int:
     placed: list[Block] = []
-    for block in sorted(blocks, key=lambda one: (-one.size, one.first)):
+    for block in order:
         end, best, smallest = 0, -1, 0
         for other in placed:
             if other.meets(block):
@@ -57,7 +77,7 @@ def place(blocks: Sequence[Block]) -> int:
         block.offset = end if best < 0 else best
         placed.append(block)
         placed.sort(key=lambda one: one.offset)
-    return max((block.offset + block.size for block in blocks), default=0)
+    return max((block.offset + block.size for block in order), default=0)
 
 
 def lower_bound(blocks: Sequence[Block]) -> int:

@@ -151,7 +151,8 @@ class Product(Kernel):
 
     arity = (3, 3)
 
-    def prepare(self, rows: int, width: int, columns: int, cast: bool) -> None:
+    def prepare(self, rows: int, width: int, columns: int, least: int) -> None:
+        """Look at the weight; room for `least` rows at least, which are cast here if that is 0."""
         weight, bias = self.values[1], self.values[2]
         if self.x.dtype != self.out.dtype or weight.dtype != self.x.dtype or weight.data is None or bias.data is None:
             self.refuse("weight and bias must be constants, and the weight of the input's dtype")
@@ -169,14 +170,18 @@ class Product(Kernel):
         self.bias = bias.data.astype(I8) - zero * sums
         self.rescale = Rescale(np.broadcast_to(scale * weight.scale.astype(F8) / out_scale, (columns,)), out_zero)
         self.piece = min(width, EXACT)
-        self.columns = self.chunks(columns, 8 * self.piece)
-        self.rows = self.chunks(rows, 2 * (4 * self.piece * cast + 20 * self.columns))
+        self.each = 12 if self.piece == width else 20
+        self.columns = self.chunks(columns, 2 * (4 * self.piece + self.each * max(1, least)))
+        self.rows = self.chunks(rows, 2 * (4 * self.piece + self.each * self.columns))
         self.need(self.columns, self.piece, dtype=F4)
-        self.need(self.rows, self.columns, dtype=F4)
-        self.need(self.rows, self.columns, dtype=I8)
-        self.need(self.rows, self.columns, dtype=I8)
-        if cast:
+        if not least:
+            self.products(self.rows)
             self.need(self.rows, self.piece, dtype=F4)
+
+    def products(self, rows: int) -> None:
+        """Room for the sums of so many rows."""
+        for dtype in (F4, I8, I8)[: 2 if self.each == 12 else 3]:
+            self.need(rows, self.columns, dtype=dtype)
 
     def bind(self, arrays: Sequence[np.ndarray], out: np.ndarray, room: Sequence[np.ndarray]) -> None:
         super().bind(arrays, out, room)
@@ -193,8 +198,8 @@ class Product(Kernel):
         for start in range(0, len(self.weight), self.columns):
             part = slice(start, min(start + self.columns, len(self.weight)))
             count = part.stop - start
-            product, steps, more = (one.reshape(-1)[: n * count].reshape(n, count) for one in self.working[1:4])
-            steps[...] = self.bias[part]
+            sums = self.working[1 : 3 if self.each == 12 else 4]
+            product, steps, *more = (one.reshape(-1)[: n * count].reshape(n, count) for one in sums)
             for at in range(0, self.weight.shape[1], self.piece):
                 depth = min(self.piece, self.weight.shape[1] - at)
                 weight = self.working[0].reshape(-1)[: count * depth].reshape(count, depth)
@@ -203,12 +208,14 @@ class Product(Kernel):
                     self.loaded = start, at
                 left = rows[:, at : at + depth]
                 if rows.dtype != F4:
-                    cast = self.working[4].reshape(-1)[: n * depth].reshape(n, depth)
+                    cast = self.working[-1].reshape(-1)[: n * depth].reshape(n, depth)
                     np.copyto(cast, left)
                     left = cast
                 np.matmul(left, weight.T, out=product)
-                np.copyto(more, product, casting="unsafe")
-                np.add(steps, more, out=steps)
+                np.copyto(more[0] if at else steps, product, casting="unsafe")
+                if at:
+                    np.add(steps, more[0], out=steps)
+            np.add(steps, self.bias[part], out=steps)
             self.rescale(steps, part)
             self.clip(steps)
             np.copyto(out[:, part], steps, casting="unsafe")
@@ -226,7 +233,7 @@ class FullyConnected(Product):
             self.refuse("expected (..., in) and a weight of (out, in)")
         self.expect((*self.x.shape[:-1], weight.shape[0]), same=False)
         out, width = weight.shape
-        self.prepare(math.prod(self.x.shape[:-1]), width, out, cast=self.integer)
+        self.prepare(math.prod(self.x.shape[:-1]), width, out, least=0)
 
     def run(self) -> None:
         self.loaded = None

@@ -74,12 +74,11 @@ class Conv2d(Product, Windowed):
         height, width, channels = self.geometry(shape[1:3], rest[:2], rest[2:4], rest[4:])
         self.expect((self.x.shape[0], height, width, shape[0]), same=False)
         depth = shape[1] * shape[2] * channels
-        self.prepare(height * width, depth, shape[0], cast=False)
-        per_row = width * depth * 4
-        steps = 20 * self.columns * width if self.integer else 0
-        self.lines = self.chunks(height, 2 * (per_row + steps))
+        self.prepare(height * width, depth, shape[0], least=width)
+        steps = self.each * self.columns if self.integer else 0
+        self.lines = self.chunks(height, 2 * width * (4 * depth + steps))
         if self.integer:
-            self.room = [(self.room[0]), *[((self.lines * width, self.columns), kind) for kind in (F4, I8, I8)]]
+            self.products(self.lines * width)
             self.fill = float(self.x.one[1])
         self.need(self.lines * width, depth, dtype=F4)
         if any(self.padding):
