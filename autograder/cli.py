@@ -49,6 +49,7 @@ gradebook_app = commands("Submissions and grades.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
 app.command(name="lint-specs")(cli_authors.lint_specs)
+app.command(name="new-lab")(cli_authors.new_lab)
 
 
 def version_asked(asked: bool) -> None:

@@ -290,7 +290,11 @@ def swallowed(lab: Lab, root: Path, grader: Any) -> Iterator[Finding]:
         for sample in samples_of(root, lab.name, task.name):
             if sample.kind == "wrong":
                 notebook = parse_notebook(answered(root, sample), f"{lab.name}.ipynb")
+                margins.swallowed = False
                 (result,) = grader.grade_notebook(notebook, lab=lab, tasks=[task.name]).tasks
+                if result.verdict == "ungraded":
+                    yield Finding(lab.name, task.name, "ungraded", result.message)
+                    break
                 if result.verdict == "right":
                     words = f"the wrong answer {sample.title!r} earns full marks."
                 elif margins.swallowed:

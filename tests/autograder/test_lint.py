@@ -202,3 +202,11 @@ def test_the_command(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "can't be read" in capsys.readouterr().out
     assert run(["lint-specs", "--project", str(root / "nowhere")]) == 2
     assert "labs/solutions" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_oracles_that_disagree_are_found(root: Path) -> None:
+    one = task("double", by_product, **(GOOD | {"oracles": {"one": by_product, "other": lambda framework, x: 3 * x}}))
+    (finding,) = lint.swallowed(make_lab(one), root, Grader(oracles=ORACLES, seed=3))
+    assert finding.rule == "ungraded"
+    assert "disagree" in finding.sentence
