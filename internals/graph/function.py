@@ -20,7 +20,7 @@ from internals.graph.node import STOP_GRADIENT, GraphError, Node
 from internals.graph.plan import Plan
 from internals.graph.specialise import specialise
 from internals.ops import draw_seed, getitem, take, zeros_like
-from internals.ops.spec import Spec
+from internals.ops.spec import Spec, dtype_of, shape_of
 from internals.ops.table import Op, is_array
 from internals.tensor import Tensor, is_recording
 
@@ -368,6 +368,14 @@ def as_op(function: Function) -> Op:
     )
 
 
+class GraphOp(Op):
+    """An operation that runs graphs. What can't be inferred is some row's inside it, and its error says which."""
+
+    def infer_from(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        specs = zip(inputs, self.input_dtypes(inputs), strict=True)
+        return self.infer(*[Spec(shape_of(value), dtype or dtype_of(value)) for value, dtype in specs], **attrs)
+
+
 def graph_op(name: str, kernel: Any, *, vjp: Any, infer: Any, saves: str = "values", made: Any = None) -> Op:
     """An operation that runs graphs: any number of inputs, any number of results, one rule for all cotangents.
 
@@ -377,7 +385,7 @@ def graph_op(name: str, kernel: Any, *, vjp: Any, infer: Any, saves: str = "valu
     def no_tangents(*_: Any) -> Any:
         raise GraphError(f"{name}: forward mode does not go through a graph; use reverse mode.")
 
-    op = Op(
+    op = GraphOp(
         name, kernel, vjp=vjp, jvp=no_tangents, infer=infer, joint=True, variadic=True, results="several", saves=saves
     )
     op.made = made  # type: ignore[attr-defined]

@@ -167,6 +167,26 @@ def test_refused(make: Callable[[], Any], message: str) -> None:
         make()
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["known", "open"])
+@pytest.mark.parametrize("outside", ["none", "cond", "scan"])
+def test_what_is_refused_inside_a_branch_or_a_body_speaks_for_itself(outside: str, known: bool) -> None:
+    """With open sizes, that comes out when the graph is run, from as many operations as are around it."""
+
+    def looped(value: Any) -> Any:
+        return while_loop(lambda v: v.sum() < 9, lambda v: [v * v + 1], [value])[0]
+
+    around: dict[str, Callable[[Any], Any]] = {
+        "none": looped,
+        "cond": lambda value: cond(value.sum() > 0, lambda: looped(value), lambda: value),
+        "scan": lambda value: scan(lambda c, r: ([looped(c[0])], []), [value], [Tensor(random(2))])[0][0],
+    }
+    with Graph() as graph:
+        start = graph.placeholder((3,) if known else (None,), np.float32)
+        (once,) = gradients(around[outside](start).sum(), start)
+        with pytest.raises(GraphError, match="^([^()]*made at [^()]*: )?while_loop: its gradient has no gradient"):
+            Session(graph).run(gradients((once * once).sum(), start), {start: random(3).astype(np.float32)})
+
+
 def test_pythons_if_in_a_body_is_refused_with_the_way_out() -> None:
     with pytest.raises(GraphError, match="Use cond or while_loop"):
         while_loop(lambda v: v.sum() > 0, lambda v: [v - 1 if v[0] > 2 else v - 2], [x])
