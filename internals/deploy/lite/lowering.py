@@ -77,7 +77,10 @@ class Lowering:
         rule = self.rules.get(node.op.name)
         if rule is None:
             raise self.error(node, f"lite models have none of that; they have {', '.join(sorted(self.rules))}")
-        self.values[node] = rule(self, node)
+        number, layout = self.values[node] = rule(self, node)
+        if layout == FLAT and number not in self.flat:
+            sources = [self.values[one][0] for one in node.inputs if one in self.values]
+            self.flat[number] = next(self.flat[one] for one in sources if one in self.flat)
 
     # Values
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -82,6 +81,8 @@ class Interpreter:
         limit: int = LARGEST_ARENA,
     ) -> None:
         if isinstance(source, str | os.PathLike):
+            import mmap  # not where there are no files to map, as in a browser
+
             with open(source, "rb") as file:
                 empty = os.fstat(file.fileno()).st_size == 0
                 source = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -104,9 +105,7 @@ class Interpreter:
         values = [Value(tensor, batch) for tensor in self.model.tensors]
         for value in values:
             if value.size * value.dtype.itemsize > self.limit and value.data is None:
-                raise LiteError(
-                    f"lite: {value.name!r} has shape {value.shape}, more than the {self.limit:,} bytes allowed."
-                )
+                raise LiteError(f"lite: {value.name!r} has shape {value.shape}; the limit is {self.limit:,} bytes.")
         kernels = [self._kernel(i, values) for i in range(len(self.model.operators))]
         blocks, of_value, of_room = self._blocks(values, kernels)
         size = place(blocks)

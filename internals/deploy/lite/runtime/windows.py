@@ -20,6 +20,8 @@ class Windowed(Kernel):
         """Positions and channels; refuses what has none."""
         if len(self.x.shape) != 4 or min(*size, *stride, *dilation) < 1 or min(padding) < 0 or max(padding) > 2**15:
             self.refuse("expected (batch, height, width, channels), and a window, stride and padding for two axes")
+        if size[0] * size[1] > 2**14:
+            self.refuse(f"a window of {size[0]} x {size[1]} is larger than {2**14:,} places")
         self.size, self.stride, self.dilation, self.padding = size, stride, dilation, padding
         self.reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
         self.padded = self.x.shape[1] + sum(padding[:2]), self.x.shape[2] + sum(padding[2:])
