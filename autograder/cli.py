@@ -1,5 +1,7 @@
 """The command line: ``autograder check | grade | release | submit | doctor | oracles | gradebook``.
 
+The instructor's ``deadline | extend | adjust | export`` are in `autograder.gradebook.commands`.
+
 Nothing heavy is imported before a command needs it. Errors are one line on stderr; AUTOGRADER_DEBUG=1 shows tracebacks.
 """
 
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from autograder import cli_authors
+from autograder.gradebook import commands as deciding
 from autograder.output import (
     WRONG_USE,
     Refusal,
@@ -50,6 +53,7 @@ app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
 app.command(name="lint-specs")(cli_authors.lint_specs)
 app.command(name="new-lab")(cli_authors.new_lab)
+app.command()(cli_authors.similarity)
 
 
 def version_asked(asked: bool) -> None:
@@ -257,6 +261,9 @@ def export(
         say(rows.getvalue().rstrip("\r\n"))
     else:
         write_file(out, rows.getvalue())
+
+
+deciding.add_to(app)
 
 
 # --- parts of commands ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from autograder.output import Refusal, say
+from autograder.output import Refusal, complain, say
 
 Root = Annotated[Path, typer.Option("--project", metavar="FOLDER", help="Where labs/ and tests/ are.")]
 
@@ -55,3 +55,65 @@ def new_lab(
     for path in written:
         say(os.fspath(path))
     say(f"Try it: pytest tests/labs/test_{name}.py; pytest tests/mutants -k {name}; autograder lint-specs {name}")
+
+
+def similarity(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks of one lab, two or more.")],
+    template: Annotated[
+        Path | None, typer.Option("--template", metavar="FILE", help="What they began from; labs/LAB.ipynb, else.")
+    ] = None,
+    threshold: Annotated[float, typer.Option("--threshold", min=0, max=1, help="The least share to report.")] = 0.5,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="OUT", help="Write a page to read side by side.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
+) -> None:
+    """Say which submissions share code that the lab did not give them. A person must read them before judging."""
+    from autograder import similarity as comparing
+    from autograder.notebook import NotebookError, read_notebook
+    from autograder.output import printable, write_file
+
+    read, unread, labs = {}, {}, set()
+    for file in files:
+        try:
+            notebook = read_notebook(file)
+        except (NotebookError, OSError) as error:
+            unread[os.fspath(file)] = str(error)
+            continue
+        read[os.fspath(file)] = notebook.cells
+        labs.add(notebook.lab)
+    if len(labs) > 1:
+        known = ", ".join(sorted(name or "none named" for name in labs))
+        raise Refusal(f"these notebooks belong to several labs: {known}. Compare those of one.")
+    if len(read) < 2:
+        raise Refusal(f"two notebooks or more can be compared; {len(read)} of {len(files)} could be read.")
+    lab = labs.pop()
+    given = template if template is not None else released(lab)
+    try:
+        start = read_notebook(given).cells
+    except (NotebookError, OSError) as error:
+        raise Refusal(f"the notebook they began from can't be read: {error} Name it with --template.") from None
+    found = comparing.similarity(read.items(), start, lab=lab, threshold=threshold)
+    found.unread = unread
+    if html is not None:
+        from autograder.feedback.html import similarity_page
+
+        write_file(html, similarity_page(found))
+    if as_json:
+        say(found.to_json())
+        return
+    for pair in found.pairs:
+        say(f"{pair.share:4.0%}  {printable(pair.one)}  {printable(pair.other)}")
+    for name, why in unread.items():
+        complain(f"not read: {printable(name)}: {why}")
+    say(
+        f"{len(found.pairs)} of {len(found.compared) * (len(found.compared) - 1) // 2} pairs share {threshold:.0%} or "
+        f"more; {len(found.too_short)} notebooks have too little code of their own to compare."
+    )
+
+
+def released(lab: str) -> Path:
+    """The learner's notebook of a lab."""
+    from autograder.release import labs_folder
+
+    return labs_folder() / f"{lab or 'LAB'}.ipynb"

@@ -12,12 +12,16 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.feedback import words
 from autograder.report import Report
+
+if TYPE_CHECKING:
+    from autograder.similarity import Similarity
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -101,4 +105,11 @@ def fragment(report: Report, *, before: str = "", link: str = "", label: str = "
             label=label,
             css=Markup(asset("fragment.css")),
         )
+    )
+
+
+def similarity_page(found: Similarity) -> str:
+    """What a comparison of submissions found, as a page that stands alone."""
+    return (
+        _templates().get_template("similarity.html").render(found=found, css=Markup(asset("page.css")), policy=policy())
     )
