@@ -1,7 +1,8 @@
 """Which submissions to one lab share code that the lab did not give them.
 
-Fingerprints by winnowing (Schleimer, Wilkerson & Aiken 2003, "Winnowing"): every run of `RUN` + `WINDOW` - 1 tokens that two submissions share is found. Names that are the learner's own count as
-one, comments and layout not at all, and no run crosses a cell; so renaming, reformatting and reordering hide nothing.
+Fingerprints by winnowing (Schleimer, Wilkerson & Aiken 2003): every run of `RUN` + `WINDOW` - 1 tokens that two
+submissions share is found. Names that are the learner's own count as one, comments and layout not at all, and no run
+crosses a cell; so renaming, reformatting and reordering hide nothing.
 What the released notebook holds, and what many submissions hold, is left out. A person reads what remains.
 """
 
