@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Select, select
-from sqlalchemy.orm import Session
+from sqlalchemy import select
 
 from autograder.gradebook import policy
 from autograder.gradebook.audit import note
@@ -100,8 +99,8 @@ def assign(book: Gradebook, lab: str, *, by: str, why: str = "", **changes: Any)
         raise TypeError(f"assign: there is no {unknown[0]!r}; there are {', '.join(Terms.__dataclass_fields__)}.")
     for name in ("released", "due"):
         changes |= {name: _utc(book, changes[name])} if changes.get(name) is not None else {}
-    with book.writing("change an assignment") as session:
-        row = _held(session, select(Assignment).where(Assignment.lab == lab))
+    with book.deciding("change an assignment") as session:
+        row = session.scalar(select(Assignment).where(Assignment.lab == lab))
         old = terms_of(row) if row is not None else None
         new = replace(old or Terms(lab), **changes)
         _check(book, new)
@@ -137,9 +136,9 @@ def extend(book: Gradebook, lab: str, learner: str, until: datetime | None, *, b
     """
     _given(book, "an extension", why)
     moment = None if until is None else _utc(book, until)
-    with book.writing("change an extension") as session:
+    with book.deciding("change an extension") as session:
         person = learner_id(session, book, learner)
-        row = _held(session, select(Extension).where(Extension.lab == lab, Extension.learner_id == person))
+        row = session.scalar(select(Extension).where(Extension.lab == lab, Extension.learner_id == person))
         old = row.until.isoformat() if row is not None else None
         if moment is None:
             if row is not None:
@@ -162,7 +161,7 @@ def adjust(
     _given(book, "an adjustment", reason)
     if not math.isfinite(points) or (replaces and points < 0):
         raise GradebookError(f"gradebook {book.where}: {points} is not a mark; give a number of points.")
-    with book.writing("adjust a mark") as session:
+    with book.deciding("adjust a mark") as session:
         person = learner_id(session, book, learner)
         row = Adjustment(
             learner_id=person, lab=lab, points=float(points), replaces=replaces, reason=reason.strip(), by=by
@@ -177,8 +176,8 @@ def adjust(
 def withdraw(book: Gradebook, number: int, *, by: str, reason: str) -> None:
     """Undo an adjustment; it stays on record."""
     _given(book, "withdrawing an adjustment", reason)
-    with book.writing("withdraw an adjustment") as session:
-        row = session.get(Adjustment, number, with_for_update=True)
+    with book.deciding("withdraw an adjustment") as session:
+        row = session.get(Adjustment, number)
         if row is None or row.withdrawn_at is not None:
             state = "there is none" if row is None else "it is withdrawn already"
             raise GradebookError(f"gradebook {book.where}: adjustment {number}: {state}.")
@@ -197,7 +196,7 @@ def score_by_hand(
     GradebookError
         The submission is not graded yet, its grade has no such task, or the points are not from 0 to the task's.
     """
-    with book.writing("record points given by hand") as session:
+    with book.deciding("record points given by hand") as session:
         submission = session.get(Submission, submission_id, with_for_update=True)
         if submission is None:
             raise GradebookError(f"gradebook {book.where}: there is no submission {submission_id}.")
@@ -233,11 +232,6 @@ def score_by_hand(
             lab=submission.lab,
             learner_id=submission.learner_id,
         )
-
-
-def _held(session: Session, query: Select[Any]) -> Any:
-    """The row, kept from other writers until the transaction ends."""
-    return session.scalar(query.with_for_update())
 
 
 def _given(book: Gradebook, what: str, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TextIO
@@ -166,17 +167,25 @@ COLUMNS = [
 ]
 
 
+_SIGNS = "=+-@|%\uff1d\uff0b\uff0d\uff20"
+"""What a formula or a call of another program may start with, in full width too."""
+_START = re.compile(rf"[\s\0]*[{re.escape(_SIGNS)}]|[\t\r\n\0]")
+_INSIDE = re.compile(rf'([;|\t\r\n])(?=[\s"]*[{re.escape(_SIGNS)}])')
+"""What would be a cell's start to a spreadsheet that separates by other characters than commas."""
+
+
 def cell(value: object) -> object:
-    """A value as a spreadsheet takes it: text that would start a formula is quoted."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
+    """A value as a spreadsheet takes it: where text would start a formula, an apostrophe stands before it."""
+    if not isinstance(value, str):
+        return value
+    text = _INSIDE.sub(r"\1'", value)
+    return "'" + text if _START.match(value) else text
 
 
 def export_csv(book: Gradebook, out: TextIO, *, lab: str | None = None) -> int:
     """Write every submission as a row of CSV, by learner, lab and time; returns how many."""
     rows = sorted(submissions(book, lab=lab), key=lambda one: (one.learner, one.lab, one.first_at, one.id))
-    writer = csv.writer(out)
+    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(COLUMNS)
     for one in rows:
         values = [
@@ -189,5 +198,6 @@ def export_csv(book: Gradebook, out: TextIO, *, lab: str | None = None) -> int:
             one.mode,
             one.spec_version,
         ]
-        writer.writerow([cell(value) for value in [*values, one.points, one.max_points, one.sha256, one.filename]])
+        values += [one.points, one.max_points, one.sha256, one.filename]
+        writer.writerow(["" if value is None else cell(value) for value in values])
     return len(rows)

@@ -91,7 +91,7 @@ def enrol(
     _check_name(book, name)
     if unknown := sorted(set(roles or ()) - set(ROLES)):
         raise GradebookError(f"gradebook {book.where}: there is no role {unknown[0]!r}; there are {', '.join(ROLES)}.")
-    with book.writing("change who is in the class") as session:
+    with book.deciding("change who is in the class") as session:
         _once_by(session, lti_id, name, book)
         row = session.scalar(select(Learner).where(Learner.name == name).options(selectinload(Learner.roles)))
         old = None if row is None else _facts(_person(row))
@@ -118,7 +118,7 @@ def enrol(
 def rename(book: Gradebook, name: str, new: str, *, by: str, why: str = "") -> None:
     """Give a person another login name; everything they handed in stays theirs."""
     _check_name(book, new)
-    with book.writing("rename a person") as session:
+    with book.deciding("rename a person") as session:
         row = session.get_one(Learner, learner_id(session, book, name))
         row.name = new
         try:
@@ -132,7 +132,7 @@ def rename(book: Gradebook, name: str, new: str, *, by: str, why: str = "") -> N
 
 def leave(book: Gradebook, name: str, *, by: str, why: str = "") -> None:
     """Take a person out of the class. What they handed in and earned is kept, and is back if they are."""
-    with book.writing("take a person out of the class") as session:
+    with book.deciding("take a person out of the class") as session:
         row = session.get_one(Learner, learner_id(session, book, name))
         if row.left_at is None:
             row.left_at = now()

@@ -25,6 +25,8 @@ from autograder.gradebook.models import Attempt, Content, Grade, Learner, Submis
 from autograder.report import Report
 
 BUSY_SECONDS = 5.0
+_DECISION_LOCK = 0x6465_6369_6465
+"""Held on PostgreSQL while a decision is written; any number that nothing else uses."""
 UNSETTLED = {"time", "memory", "processes", "protocol", "oracle"}
 """Causes that may come out differently on a less busy machine: such a grade may be run again for the same bytes."""
 
@@ -113,10 +115,14 @@ class Gradebook:
                 f"gradebook {self.where}: the address is not understood or its driver is missing: {error}."
             ) from error
         self._writer = self.engine.execution_options(writes=True)
-        with one_line(url, "open it"):
-            if is_sqlite:
-                self._prepare_sqlite(Path(str(parsed.database)))
-            schema.prepare(self._writer, self.where)
+        try:
+            with one_line(url, "open it"):
+                if is_sqlite:
+                    self._prepare_sqlite(Path(str(parsed.database)))
+                schema.prepare(self._writer, self.where)
+        except BaseException:
+            self.engine.dispose()
+            raise
 
     def _prepare_sqlite(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -147,6 +153,14 @@ class Gradebook:
     @contextmanager
     def writing(self, doing: str) -> Iterator[Session]:
         with one_line(self.url, doing), Session(self._writer, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def deciding(self, doing: str) -> Iterator[Session]:
+        """Write, one at a time: each change is made on what the one before it left, and the audit is in that order."""
+        with self.writing(doing) as session:
+            if self.engine.dialect.name == "postgresql":  # SQLite has one writer anyway
+                session.execute(select(func.pg_advisory_xact_lock(_DECISION_LOCK)))
             yield session
 
     def submit(self, data: bytes, *, lab: str, learner: str, filename: str, source: str) -> Receipt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import pwd
 import shutil
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 
 from autograder.gradebook import open_gradebook
+from autograder.gradebook.models import Base
 from autograder.gradebook.store import Gradebook
 
 DEADLINE = 60.0
@@ -66,7 +66,7 @@ def cluster() -> Iterator[str]:
         wait_for(server, home)
         yield f"postgresql://tester@/{{}}?host={home}"
     finally:
-        server.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
+        server.send_signal(signal.SIGQUIT)  # at once, with nothing written: the files are not needed any more
         try:
             server.wait(DEADLINE)
         except subprocess.TimeoutExpired:
@@ -87,19 +87,53 @@ def wait_for(server: subprocess.Popen[bytes], home: Path) -> None:
             time.sleep(0.05)
 
 
-NUMBERS = itertools.count(1)
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture(params=BOTH)
+def empty_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a gradebook can be, on each database, with nothing there yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'gradebook.sqlite'}"
     cluster = request.getfixturevalue("cluster")
-    name = f"book{next(NUMBERS)}"
+    with psycopg.connect(cluster.format("template1"), autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS nothing WITH (FORCE)")
+        connection.execute("CREATE DATABASE nothing TEMPLATE template0")
+    return cluster.format("nothing")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty gradebook, to copy: making one anew for every test would take most of their time."""
+    path = tmp_path_factory.mktemp("template") / "gradebook.sqlite"
+    open_gradebook(path).close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgresql_book(cluster: str) -> str:
+    """The address of a gradebook that the tests take turns with: making one anew takes a server seconds."""
     with psycopg.connect(cluster.format("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return cluster.format(name)
+        connection.execute("CREATE DATABASE book")
+    open_gradebook(cluster.format("book")).close()
+    return cluster.format("book")
+
+
+def emptied(address: str) -> str:
+    with psycopg.connect(address) as connection:
+        connection.execute("SET session_replication_role = replica")  # even the audit
+        names = ", ".join(table.name for table in Base.metadata.sorted_tables)
+        connection.execute(f"TRUNCATE {names} RESTART IDENTITY")
+    return address
+
+
+@pytest.fixture(params=BOTH)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where an empty gradebook is, on each database."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "gradebook.sqlite")
+        return f"sqlite:///{tmp_path / 'gradebook.sqlite'}"
+    return emptied(request.getfixturevalue("postgresql_book"))
 
 
 @pytest.fixture

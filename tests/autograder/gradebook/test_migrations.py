@@ -22,11 +22,11 @@ OLD_ROWS = [
 ]
 
 
-def first_schema(address: str, monkeypatch: pytest.MonkeyPatch) -> Gradebook:
+def first_schema(empty_address: str, monkeypatch: pytest.MonkeyPatch) -> Gradebook:
     """A gradebook as the first autograder left it, with a submission and two grades."""
     with monkeypatch.context() as patch:
         patch.setattr(schema, "HEAD", "0001")
-        book = Gradebook(address)
+        book = Gradebook(empty_address)
     sha = report().sha256
     stores = "BLOB" if book.engine.dialect.name == "sqlite" else "BYTEA"
     with book.writing("write as before") as session:
@@ -59,9 +59,9 @@ def first_schema(address: str, monkeypatch: pytest.MonkeyPatch) -> Gradebook:
     return book
 
 
-def test_everything_is_kept_and_diagnoses_are_found(address, monkeypatch):
-    first_schema(address, monkeypatch).close()
-    with open_gradebook(address) as book:
+def test_everything_is_kept_and_diagnoses_are_found(empty_address, monkeypatch):
+    first_schema(empty_address, monkeypatch).close()
+    with open_gradebook(empty_address) as book:
         assert queries.notebook(book, 3) == b"bytes"
         [row] = queries.submissions(book, learner="ada")
         assert (row.attempts, row.filename, row.points, row.spec_version) == (2, "b.ipynb", 2.0, "new")
@@ -76,37 +76,37 @@ def test_everything_is_kept_and_diagnoses_are_found(address, monkeypatch):
         assert mark(book, learner="ada", lab="lab05_tape").points == 2.0
 
 
-def test_models_agree(address, monkeypatch):
-    first_schema(address, monkeypatch).close()
-    with open_gradebook(address) as book, book.engine.connect() as connection:
+def test_models_agree(empty_address, monkeypatch):
+    first_schema(empty_address, monkeypatch).close()
+    with open_gradebook(empty_address) as book, book.engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == HEAD
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
 
 
-def test_a_step_that_fails_changes_nothing(address, monkeypatch):
+def test_a_step_that_fails_changes_nothing(empty_address, monkeypatch):
     """A table that is there already stops the step near its end; afterwards all is as it was."""
-    old = first_schema(address, monkeypatch)
+    old = first_schema(empty_address, monkeypatch)
     with old.writing("be in the way") as session:
         session.execute(text("CREATE TABLE audit (id INTEGER)"))
     with pytest.raises(GradebookError, match="could not open it"):
-        open_gradebook(address)
+        open_gradebook(empty_address)
     with old.reading() as session:
         assert session.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0001"
         assert list(session.execute(text("SELECT * FROM learner")).keys()) == ["id", "name", "since"]
     with old.writing("get out of the way") as session:
         session.execute(text("DROP TABLE audit"))
     old.close()
-    with open_gradebook(address) as book:
+    with open_gradebook(empty_address) as book:
         assert queries.counts(book) == (1, 2)
 
 
-def test_a_spoilt_report_keeps_nobody_from_the_gradebook(address, monkeypatch):
-    old = first_schema(address, monkeypatch)
+def test_a_spoilt_report_keeps_nobody_from_the_gradebook(empty_address, monkeypatch):
+    old = first_schema(empty_address, monkeypatch)
     with old.writing("spoil a report") as session:
         session.execute(text("UPDATE grade SET report = 'no JSON' WHERE id = 1"))
     old.close()
-    with open_gradebook(address) as book, book.reading() as session:
+    with open_gradebook(empty_address) as book, book.reading() as session:
         assert session.execute(text("SELECT grade_id FROM task_grade WHERE diagnosis <> ''")).scalars().all() == [2]
 
 
