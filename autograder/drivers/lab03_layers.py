@@ -106,11 +106,11 @@ def machine(
         except ArithmeticError as error:
             runs.append({"raised": type(error).__name__})
             continue
-        if not isinstance(answer, (tuple, list)) or len(answer) != 2 or not isinstance(answer[1], dict):
-            raise TypeError(
-                f"forward_backward returned {_kind(answer)}; expected (loss, gradients), the latter a dict."
-            )
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+            raise TypeError(f"forward_backward returned {_kind(answer)}; expected (loss, gradients).")
         loss, gradients = answer
+        if not isinstance(gradients, dict):
+            raise TypeError(f"the gradients of forward_backward are {_kind(gradients)}; expected a dict, by name.")
         runs.append(
             {
                 "loss": float(loss),

@@ -90,6 +90,10 @@ POOL_MISTAKES = {
     "Only the largest pixel decided the result.",
     "everywhere": "Every pixel of the window gets the whole gradient; only the largest decided the result.",
     "corner": "The gradient goes to the window's corner; it belongs to its largest pixel.",
+    "swapped_place": "Row and column of the largest pixel are swapped: divmod(argmax, window) is its row, then its "
+    "column.",
+    "back_stride": "backward ignores the stride: window (i, j) begins at row i * stride, column j * stride, as in "
+    "forward.",
     "ones": "g is ignored: this is the gradient for a g of ones.",
     "mean": "The output is the mean of each window; asked for is its largest pixel.",
     "smallest": "The output is the smallest pixel of each window; asked for is the largest.",
@@ -120,6 +124,10 @@ def pool(*, x: np.ndarray, g: np.ndarray, window: int, stride: int, mistake: str
             into[0, 0] += one
         else:
             k, m = {"last_tie": places[-1], "columns": np.argwhere(largest.T)[0][::-1]}.get(mistake, places[0])
+            if mistake == "swapped_place":
+                k, m = m, k
+            if mistake == "back_stride":
+                into = back[n, c, i : i + window, j : j + window]
             into[k, m] = one if mistake == "assigned" else into[k, m] + one
     return {"output": out, "input_gradient": back}
 

@@ -134,7 +134,7 @@ def show_update(answer: Any) -> str:
 
 # --- the tasks ------------------------------------------------------------------------------------
 
-DTYPE = "Arrays of float32 stay float32: np.zeros and np.ones make float64 unless told."
+DTYPE = "What comes back has the dtype of what came in."
 READ_ONLY = "What comes into a layer belongs to the layers around it: work on new arrays."
 
 FC_HINTS = {
@@ -203,9 +203,12 @@ ORDER = Task(
     judge=judges.order,
     limit=3.0,
     hints={
-        "recursion": f"The longest configuration has {cases.CHAIN:,} layers: keep a list of what is ready.",
-        "time": f"The longest configuration has {cases.CHAIN:,} layers: touch each layer and each bottom once. `in` on "
-        "a list looks through all of it, and so does list.pop(0); a dict, a set and collections.deque don't.",
+        "recursion": f"The longest configuration has {cases.CHAIN:,} layers: keep a list of what is ready. And round a "
+        "circle of layers recursion goes for ever.",
+        "time": f"If the input shown is short, something is waited for that never comes: a layer on a circle, or one "
+        f"that is not there. If it is long: the longest configuration has {cases.CHAIN:,} layers, so touch each layer "
+        "and each bottom once. `in` on a list looks through all of it, and so does list.pop(0); a dict, a set and "
+        "collections.deque don't.",
         "key": "A bottom that is no layer is an error of the configuration: raise a ValueError that names it.",
         "none_used": "order has to return the list.",
     },

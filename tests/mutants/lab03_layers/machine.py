@@ -351,3 +351,11 @@ def forward_backward(step, batch, threads):
 
 def forward_backward(step, batch, threads):
     raise NotImplementedError
+
+
+# %% wrong: a list of gradients | the gradients of forward_backward are a list of 2; expected a dict
+
+
+def forward_backward(step, batch, threads):
+    loss, gradients = step(batch)
+    return loss, list(gradients.values())

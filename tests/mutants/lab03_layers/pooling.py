@@ -313,3 +313,51 @@ class MaxPool:
 
     def backward(self, g):
         raise NotImplementedError
+
+
+# %% wrong: row and column swapped | Row and column of the largest pixel are swapped
+
+
+class MaxPool:
+    def __init__(self, window, stride):
+        self.window, self.stride = window, stride
+
+    def forward(self, x):
+        self.x, k, s = x, self.window, self.stride
+        down, across = (x.shape[2] - k) // s + 1, (x.shape[3] - k) // s + 1
+        y = np.zeros((*x.shape[:2], down, across), x.dtype)
+        for n, c, i, j in np.ndindex(*y.shape):
+            y[n, c, i, j] = x[n, c, i * s : i * s + k, j * s : j * s + k].max()
+        return y
+
+    def backward(self, g):
+        k, s = self.window, self.stride
+        out = np.zeros_like(self.x)
+        for n, c, i, j in np.ndindex(*g.shape):
+            row, column = divmod(int(self.x[n, c, i * s : i * s + k, j * s : j * s + k].argmax()), k)
+            out[n, c, i * s + column, j * s + row] += g[n, c, i, j]
+        return out
+
+
+# %% wrong: no stride in backward | backward ignores the stride
+
+
+class MaxPool:
+    def __init__(self, window, stride):
+        self.window, self.stride = window, stride
+
+    def forward(self, x):
+        self.x, k, s = x, self.window, self.stride
+        down, across = (x.shape[2] - k) // s + 1, (x.shape[3] - k) // s + 1
+        y = np.zeros((*x.shape[:2], down, across), x.dtype)
+        for n, c, i, j in np.ndindex(*y.shape):
+            y[n, c, i, j] = x[n, c, i * s : i * s + k, j * s : j * s + k].max()
+        return y
+
+    def backward(self, g):
+        k, s = self.window, self.stride
+        out = np.zeros_like(self.x)
+        for n, c, i, j in np.ndindex(*g.shape):
+            row, column = divmod(int(self.x[n, c, i * s : i * s + k, j * s : j * s + k].argmax()), k)
+            out[n, c, i + row, j + column] += g[n, c, i, j]
+        return out
