@@ -1,7 +1,7 @@
 """A server's state on disk: whole or not there, whatever is killed and whichever disk is full.
 
 A file is written under another name, brought to the disk, and only then given its own: renaming is atomic. A file that
-has its name is complete, and each array in it has a checksum.
+has its name is complete; each array in it has a checksum, and a list of the arrays tells of one that is missing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Checkpoints:
         """
         path = self.path(step)
         part = path.with_suffix(".part")
-        meta = np.frombuffer(json.dumps(plain).encode(), np.uint8)
+        meta = np.frombuffer(json.dumps({"plain": plain, "arrays": sorted(arrays)}).encode(), np.uint8)
         try:
             with open(part, "wb") as file:
                 np.savez(file, **{"meta": meta, **arrays})  # type: ignore[arg-type]
@@ -94,10 +94,15 @@ class Checkpoints:
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-            plain = json.loads(arrays.pop("meta").tobytes())
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+            meta = json.loads(arrays.pop("meta").tobytes())
+            if lacking := sorted({*meta["arrays"]} ^ arrays.keys()):
+                raise ValueError(f"the arrays in it are not those that were written: {', '.join(lacking)}")
+        except (FileNotFoundError, PermissionError):
+            raise
+        except (zipfile.BadZipFile, KeyError, ValueError, EOFError, RuntimeError, OSError) as error:
+            # A flipped bit can ask zipfile for a password, another compression, or a place before the file begins.
             raise ValueError(f"{path} is damaged ({error}); remove it, and the one before it is used") from error
-        return plain, arrays
+        return meta["plain"], arrays
 
     def forget_after(self, step: int) -> None:
         """Remove the checkpoints of later steps: training goes another way from here."""

@@ -367,6 +367,32 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, cut: int) -> None:
         kept.load(1)
 
 
+@pytest.mark.slow
+def test_any_bit_of_a_checkpoint_that_flips_is_found_or_of_no_matter(tmp_path: Path) -> None:
+    kept = Checkpoints(tmp_path, 0, 1)
+    rng = np.random.default_rng(0)
+    arrays, complaints = {"a": rng.standard_normal(3)}, []
+    path = kept.save(1, {"version": 1}, arrays)
+    whole = path.read_bytes()
+    directory = whole.index(b"PK\x01\x02")  # zip's, which has no checksum of its own
+    flips = [(place, int(rng.integers(8))) for place in range(0, directory, 3)]
+    flips += [(place, bit) for place in range(directory, len(whole)) for bit in range(8)]
+    for place, bit in flips:
+        data = bytearray(whole)
+        data[place] ^= 1 << bit
+        path.write_bytes(data)
+        try:
+            plain, found = kept.load(1)
+        except ValueError as error:
+            complaints.append(str(error))
+            continue
+        assert plain == {"version": 1}
+        assert found.keys() == arrays.keys()
+        np.testing.assert_array_equal(found["a"], arrays["a"])
+    assert len(complaints) > len(flips) / 3
+    assert all("server-0-of-1-0000000001.npz is damaged" in one for one in complaints)
+
+
 def test_a_checkpoint_of_another_optimizer_or_mode_is_refused(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job(servers=1, shards=1, checkpoint=tmp_path)
     one.client().init(parameters())
