@@ -58,6 +58,10 @@ class Peers:
         The number of this rank, and how many there are.
     note : plain data
         What is told beside it, should this rank wait in vain.
+    waiting : dict
+        "waits" and "for", as in the report of it, while this rank waits; else empty.
+    telling : bool
+        Whether a report is being written.
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class Peers:
     ) -> None:
         self.rank, self.size = rank, size
         self.note: Any = None
+        self.waiting: dict[str, Any] = {}
+        self.telling = False
         self.counts: dict[str, list[int]] = {
             name: [0] * size for name in ("sent", "arrived", "received", "taken", "bytes")
         }
@@ -184,6 +190,13 @@ class Peers:
 
     def _wait(self, doing: str, peers: list[int], ready: Callable[[], Any]) -> Any:
         """What `ready` gives, once it is not None."""
+        self.waiting = {"waits": doing, "for": peers}
+        try:
+            return self._until(doing, peers, ready)
+        finally:
+            self.waiting = {}
+
+    def _until(self, doing: str, peers: list[int], ready: Callable[[], Any]) -> Any:
         quiet_until, said = time.monotonic() + QUIET, False
         while True:
             found = ready()
@@ -207,7 +220,9 @@ class Peers:
                 said = True
                 left = [peer for peer in peers if peer not in self._gone]
                 report = {"waits": doing, "for": left, **place(), "counts": self.counts, "note": plain(self.note)}
+                self.telling = True
                 frames.write_frame(self._starter, report)
+                self.telling = False
 
     def _write(self, to: int, data: bytes) -> None:
         view, link = memoryview(data), self._links[to]

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from autograder import frames
-    from autograder.inside.peers import KILLED, PeerLost, Peers
+    from autograder.inside.peers import KILLED, PeerLost, Peers, place
     from autograder.inside.plain import plain
     from autograder.inside.surroundings import redirect
     from autograder.inside.telling import Told, describe
 else:
     import frames
-    from peers import KILLED, PeerLost, Peers
+    from peers import KILLED, PeerLost, Peers, place
     from plain import plain
     from surroundings import redirect
     from telling import Told, describe
@@ -63,7 +63,8 @@ def run_ranks(
         How each rank ended, by rank, with one of these keys. "value": what the function returned; "error": what it
         raised, as `telling.describe` puts it, and "lost", the number of the peer, where it was `PeerLost`;
         "waits": "send" or "receive", in vain, with "for", the peers, "cell" and "line", and the rank's "note";
-        "killed"; "died": how, in words; "runs": still at work after `limit`. Those that returned, raised or waited have
+        "killed"; "died": how, in words; "runs": still at work after `limit`, with "cell" and "line" where known. A rank
+        that then waited for one at work "waits". Those that returned, raised or waited in vain have
         "counts": ``counts["sent"][peer]`` is a number of messages and ``counts["bytes"][peer]`` of bytes in arrays
         sent; the first two have "log": ``["send" or "receive", peer, bytes]`` in order.
     """
@@ -173,13 +174,16 @@ def _be(
         printed = redirect()
         control, peers = controls[rank][1], Peers(rank, size, links[rank], controls[rank][1], conditions)
         result: Ended
+        _tell_before(limit, control, peers)
         try:
             result = {"value": plain(function(peers))}
         except BaseException as error:  # noqa: BLE001  whatever it raises is how this rank ends, exits included
+            _end_after(limit)
             result = {"error": describe(error, sys.exc_info()[2], (), 0)}
             _end_after(limit)  # putting an error into words uses the same timer
             if isinstance(error, PeerLost):
                 result["lost"] = error.peer
+        _end_after(limit)  # from here on nothing else is told
         result |= {"counts": peers.counts, "log": peers.log}
         result["printed"] = "".join(f"[{rank}] {line}\n" for line in printed.text().splitlines())
         frames.write_frame(control, result)
@@ -195,6 +199,18 @@ def _end_after(limit: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, limit + 2.0)
 
 
+def _tell_before(limit: float, control: socket.socket, peers: Peers) -> None:
+    """Shortly before the time is up, say where this rank is: at work, or waiting for whom."""
+
+    def tell(number: int, frame: object) -> None:
+        _end_after(limit)
+        if not peers.telling:
+            frames.write_frame(control, {"late": True, **place(), **peers.waiting, "note": plain(peers.note)})
+
+    signal.signal(signal.SIGALRM, tell)
+    signal.setitimer(signal.ITIMER_REAL, 0.9 * limit)
+
+
 # --- who started them -----------------------------------------------------------------------------
 
 
@@ -203,6 +219,7 @@ def _watch(controls: list[socket.socket], limit: float) -> list[Ended]:
     deadline = time.monotonic() + limit
     ended: dict[int, Ended] = {}
     waits: dict[int, Ended] = {}
+    late: dict[int, Ended] = {}
     poll, rank_of = select.poll(), {}
     for rank, control in enumerate(controls):
         poll.register(control, select.POLLIN)
@@ -215,7 +232,9 @@ def _watch(controls: list[socket.socket], limit: float) -> list[Ended]:
                 said = frames.read_frame(descriptor, timeout=max(0.1, deadline - time.monotonic()))
             except (EOFError, OSError, frames.FrameError):
                 said = {}
-            if "waits" in said:
+            if "late" in said:
+                late[rank] = said
+            elif "waits" in said:
                 waits[rank] = said
             else:
                 ended[rank] = said
@@ -223,8 +242,23 @@ def _watch(controls: list[socket.socket], limit: float) -> list[Ended]:
         known = {**waits, **ended}
         vain = {rank: one for rank, one in waits.items() if rank not in ended and _in_vain(rank, one, known)}
         if left <= 0 or len(ended) + len(vain) == len(controls):
-            return [ended[rank] if rank in ended else vain.get(rank, {"runs": True}) for rank in range(len(controls))]
+            overdue = _overdue([rank for rank in range(len(controls)) if rank not in ended and rank not in vain], late)
+            return [{**vain, **overdue, **ended}[rank] for rank in range(len(controls))]
     return [ended[rank] for rank in range(len(controls))]
+
+
+def _overdue(ranks: list[int], late: dict[int, Ended]) -> dict[int, Ended]:
+    """How ranks ended that were not done in time: those at work, and those that waited for them."""
+    busy = {rank for rank in ranks if "waits" not in late.get(rank, {})}
+    where = {rank: {key: value for key, value in late.get(rank, {}).items() if key != "late"} for rank in ranks}
+    # Where all wait, something was on its way: then none of them waited in vain.
+    return {
+        rank: where[rank] if busy and rank not in busy else {"runs": True, **_place_of(where[rank])} for rank in ranks
+    }
+
+
+def _place_of(report: Ended) -> Ended:
+    return {key: report[key] for key in ("cell", "line") if report.get("cell")}
 
 
 def _in_vain(rank: int, report: Ended, known: dict[int, Ended]) -> bool:

@@ -17,14 +17,14 @@ def not_returned(ranks: list[Ended], size: int) -> list[str]:
     if all("value" in one for one in ranks):
         return []
     found = [_died(rank, one["died"]) for rank, one in enumerate(ranks) if "died" in one]
-    waiting = {rank: one for rank, one in enumerate(ranks) if "waits" in one}
-    if waiting:
-        found.append(_stuck(waiting, ranks))
     found += [
-        f"Rank {rank} was still at work when the time was up: look for a loop that does not end."
+        f"Rank {rank} was still at work when the time was up{_where(one)}: look for a loop that does not end."
         for rank, one in enumerate(ranks)
         if "runs" in one
     ]
+    waiting = {rank: one for rank, one in enumerate(ranks) if "waits" in one}
+    if waiting:
+        found.append(_stuck(waiting, ranks))
     found += [
         f"Rank {rank} ended with {one['error']['type']}: {one['error']['message']}."
         for rank, one in enumerate(ranks)
@@ -41,7 +41,8 @@ def _died(rank: int, how: str) -> str:
 def _stuck(waiting: dict[int, Ended], ranks: list[Ended]) -> str:
     parts = [f"rank {rank} {_waits(one, ranks)}" for rank, one in sorted(waiting.items())]
     circle = all(set(one["for"]) & waiting.keys() for one in waiting.values())
-    lead = "A deadlock, each waits for another: " if circle and len(waiting) > 1 else "Waiting in vain: "
+    circle = circle and len(waiting) > 1 and not any("runs" in one for one in ranks)
+    lead = "A deadlock, each waits for another: " if circle else "Waiting in vain: "
     return lead + "; ".join(parts) + "."
 
 
@@ -50,10 +51,14 @@ def _waits(one: Ended, ranks: list[Ended]) -> str:
     spoken = " or ".join(f"rank {peer}" for peer in peers) or "nobody"
     returned = [peer for peer in peers if "value" in ranks[peer]]
     after = ", which has returned" if returned == peers and len(peers) == 1 else ""
-    where = f" (cell {one['cell']}, line {one['line']})" if one["cell"] else ""
+    where = _where(one)
     if one["waits"] == "send":
         return f"sends to {spoken}{after} and waits until it is received{where}"
     return f"waits for a message from {spoken}{after}{where}"
+
+
+def _where(one: Ended) -> str:
+    return f" (cell {one['cell']}, line {one['line']})" if one.get("cell") else ""
 
 
 def sends(one: Ended) -> list[tuple[int, int]]:

@@ -43,6 +43,8 @@ def f(peers):
 """
 CELL = "def f(peers):\n    if peers.rank == 1:\n        return peers.missing\n    return peers.receive(1)"
 
+LOOPS = "def loops(peers):\n    while peers.rank == 1:\n        pass\n    return peers.receive(1)"
+
 
 class Sandbox:
     """A sandbox in which ranks can be run, and one call of it."""
@@ -275,6 +277,33 @@ def test_whatever_a_rank_does_all_end_and_the_next_call_works(
     assert words in str(ended[1][key])
     assert sandbox.ask("children_left")["value"] == -1
     assert [one["value"] for one in sandbox.tried("def f(peers): return peers.rank", 2)] == [0, 1]
+
+
+@pytest.mark.parametrize("rendezvous", [False, True])
+def test_who_was_at_work_when_the_time_was_up_is_told_from_who_waited_for_it(
+    sandbox: Sandbox, rendezvous: bool
+) -> None:
+    waits = "peers.send(1, 2)" if rendezvous else "peers.receive(1)"
+    body = f"def f(peers):\n    while peers.rank == 1: pass\n    return peers.receive(0) if peers.rank else {waits}"
+    ended = sandbox.tried(body, 3, limit=1.0, conditions={"rendezvous": rendezvous})
+    assert ended[1]["runs"] is True
+    doing = "send" if rendezvous else "receive"
+    assert [(ended[rank]["waits"], ended[rank]["for"]) for rank in (0, 2)] == [(doing, [1]), ("receive", [0])]
+
+
+def test_where_a_loop_was_when_the_time_was_up_is_told(sandbox: Sandbox) -> None:
+    sandbox.box.request({"do": "exec", "cell": 7, "code": LOOPS}, timeout=10.0)
+    sandbox.box.request({"do": "mark", "task": "t", "names": ["loops"]}, timeout=10.0)
+    ended = sandbox.tried("import __main__\ndef f(peers): return __main__.loops(peers)", 2, limit=1.0)
+    assert (ended[1]["runs"], ended[1]["cell"]) == (True, 7)
+    assert ended[1]["line"] in (2, 3)
+    assert (ended[0]["waits"], ended[0]["cell"], ended[0]["line"]) == ("receive", 7, 4)
+
+
+def test_ranks_that_a_message_was_on_its_way_to_did_not_wait_in_vain(sandbox: Sandbox) -> None:
+    body = "def f(peers):\n    peers.send(1 - peers.rank, 1)\n    return peers.receive(1 - peers.rank)"
+    ended = sandbox.tried(body, 2, limit=0.5, conditions={"delay": 1000.0, "seed": 1})
+    assert [one["runs"] for one in ended] == [True, True]
 
 
 def test_what_ranks_print_is_heard(sandbox: Sandbox) -> None:
