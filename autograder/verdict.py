@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -173,7 +174,9 @@ def raised(task: Task, outcome: Raised, first: Tried, many: str, where: list[str
     what = f"{outcome.type}: {outcome.message}" if outcome.message else outcome.type
     words = diagnose_raised(outcome.type, outcome.message, task.hints)
     unwritten = outcome.type == "NotImplementedError"
-    message = f"Not written yet: it raises {what}." if unwritten else f"{many} raised {what}"
+    calls = re.findall(r"^ *cell \d+, line \d+, in (\w+)$", outcome.traceback, re.MULTILINE)
+    who = f"`{calls[-1]}`" if calls else "it"  # the hole may be that of another task, which this one calls
+    message = f"Not written yet: {who} raises {what}." if unwritten else f"{many} raised {what}"
     result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words)
     result.traceback = outcome.traceback
     if not unwritten:  # else every case fails, and which does not matter

@@ -124,6 +124,15 @@ def test_a_hole() -> None:
     assert result.diagnosis == ["The hole has not been filled in yet."]
 
 
+def test_the_hole_of_another_task_is_named() -> None:
+    """Whoever has written this one, but not that which it calls, is not told that this one is empty."""
+    told = "cell 11, line 7, in run\n    rows = gather(batches)\ncell 8, line 4, in gather\n    raise Hole()"
+    outcome = verdict.Raised("NotImplementedError", "", told)
+    inputs = {"x": np.ones(2)}
+    result = verdict.raised(DOUBLE, outcome, verdict.Tried(verdict.Case(inputs, np.ones(2)), outcome), "It", [])
+    assert result.message == "Not written yet: `gather` raises NotImplementedError."
+
+
 def test_raised_in_some_cases_only() -> None:
     result, _ = judged(lambda x: 2 * x + 0 * x[0])
     assert result.counter_example is not None
