@@ -55,13 +55,13 @@ def tasks_csv(book: Gradebook, out: TextIO, *, lab: str) -> int:
     wanted = {mark.submission for mark in found.marks.values() if mark.submission is not None}
     tasks, points = _task_points(book, lab, wanted)
     head = ["learner", "submission", "came", "due", "late_seconds", *tasks, "earned", "penalty", "adjusted", "points"]
-    rows = [head]
+    rows: list[list[Any]] = [head]
     for name in found.learners:
         mark = found.marks.get((name, lab))
         if mark is None:
             continue
         came, due = (when.isoformat() if when else None for when in (mark.came, mark.due))
-        row = [name, mark.submission, came, due, mark.late.total_seconds()]
+        row: list[Any] = [name, mark.submission, came, due, mark.late.total_seconds()]
         row += [points.get((mark.submission, task)) for task in tasks]
         rows.append([*row, *map(_rounded, (mark.earned, mark.penalty, mark.adjusted, mark.points))])
     return _write(out, rows)

@@ -80,9 +80,9 @@ def test_exports(capsys, where, tmp_path):
         "",
     )
     out = tmp_path / "out.csv"
-    for kind in ("marks", "tasks", "submissions", "audit"):
+    for kind, lines in (("marks", 3), ("tasks", 3), ("submissions", 3), ("audit", 2)):
         assert typed(capsys, where, "export", kind, "--lab", LAB, "--out", str(out)) == (0, "", "")
-        assert out.read_text().count("\n") == 3, kind
+        assert out.read_text().count("\n") == lines, kind
     code, text, err = typed(capsys, where, "export", "lti", "--lab", LAB)
     assert (code, err) == (0, "autograder: 1 have no id on the platform and are left out: bob\n")
     [one] = json.loads(text)["scores"]
