@@ -122,8 +122,11 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
     ),
     "not_array": said(
         "TypeError",
-        pattern=r"(is|returned) an? .*; expected an array",
-        sentence="An array is asked for: x[...] = 0 keeps the one that is there, np.zeros_like(x) makes a new one.",
+        pattern=r"(is|returned) (?!an array|nothing).*; expected an array",
+        sentence=(
+            "An array is asked for: np.array(x) makes one of a list or a number, and x[...] = 0 keeps the one that is "
+            "there."
+        ),
     ),
     "name": said(
         "NameError",

@@ -288,6 +288,19 @@ def test_an_exception_is_explained(name: str) -> None:
     assert diagnose_raised(kind, message, {name: "See the hint."})[0].endswith("See the hint.")
 
 
+@pytest.mark.parametrize(
+    ("message", "advised"),
+    [
+        ("the function returned list; expected an array.", True),
+        ("loss is a float; expected an array.", True),
+        ("pull of 0 ids returned an array of shape (0,); expected an array of shape (0, 2).", False),
+        ("the function returned nothing; expected an array.", False),
+    ],
+)
+def test_an_array_of_another_shape_is_not_told_to_become_an_array(message: str, advised: bool) -> None:
+    assert ("An array is asked for" in " ".join(diagnose_raised("TypeError", message))) is advised
+
+
 def test_every_exception_of_the_table_is_tried() -> None:
     assert set(RAISES) == set(RAISED)
 
