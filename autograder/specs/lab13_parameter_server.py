@@ -73,16 +73,19 @@ def replay_staleness(**inputs: Any) -> str:
 
 
 def replay_sparse(dim: int, lr: float, seed: int, scripts: list[list[dict[str, Any]]], conditions: Conditions) -> str:
-    lines = [f"table = SparseTable({dim}, {lr}, start_of({seed}, {dim}))"]
+    lines = [f"table, pulled = SparseTable({dim}, {lr}, start_of({seed}, {dim})), []"]
     for trainer, script in enumerate(scripts):
         lines += [f"# trainer {trainer}"] if len(scripts) > 1 else []
         for one in script:
             ids = source(one["ids"]) if one["ids"].size else "np.zeros(0, dtype=np.int64)"
             lines.append(
-                f"table.pull({ids})" if one["do"] == "pull" else f"table.push({ids}, {source(one['gradients'])})"
+                f"pulled.append(table.pull({ids}))"
+                if one["do"] == "pull"
+                else f"table.push({ids}, {source(one['gradients'])})"
             )
     lines += ["# in the case that failed, the trainers ran side by side"] if len(scripts) > 1 else []
-    return "\n".join([*lines, "{row: table.pull(np.array([row]))[0] for row in sorted(table.known())}"])
+    lines += ["known = np.array(sorted(table.known()), np.int64)", "pulled, known, table.pull(known)"]
+    return "\n".join(lines)
 
 
 def replay_compress(k: int, gradients: Arrays) -> str:
