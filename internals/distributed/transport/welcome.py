@@ -66,6 +66,7 @@ class Meeting:
         bare = Hello(endpoint.name, job, incarnation, endpoint.address, self._host, os.getpid(), [], "")
         self._hello = dataclasses.replace(bare, proof=self._proof_of(bare))
         self.job, self.incarnation = job, incarnation
+        self._senseless = 0
 
     def hello(self) -> Hello:
         return dataclasses.replace(self._hello, probe=self._endpoint._probe())
@@ -219,6 +220,14 @@ class Meeting:
         if final:
             endpoint.contested.add(hello.name)
         raise DuplicateName(f"a living process goes by the name {hello.name!r} already; two can't be the same", final)
+
+    def refuse_bytes(self, route: bytes, error: BaseException) -> None:
+        """Refuse what nobody we know has sent. It is logged at powers of two: a stranger could fill a disk with it."""
+        self._senseless += 1
+        if self._senseless & (self._senseless - 1) == 0:
+            name, times = self._endpoint.name, self._senseless
+            logger.warning("%s: dropped what came: %s%s", name, error, f" ({times} times by now)" if times > 1 else "")
+        self.refuse(route, error)
 
     def refuse(self, route: bytes, error: BaseException) -> None:
         fields = {"error": type(error).__name__, "text": str(error), "final": getattr(error, "final", True)}

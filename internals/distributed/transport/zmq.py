@@ -286,7 +286,6 @@ class ZmqEndpoint(Endpoint):
             else:
                 self._arrived(self._message(arrival, known), arrival.way, arrival.number)
         except ProtocolError as error:
-            logger.warning("%s: dropped what came: %s", self.name, error)
             self._distrust(known, route, error)
         except Exception as error:  # noqa: BLE001  whatever comes must not end the thread that reads
             logger.exception("%s: could not take what %s sent", self.name, source)
@@ -294,8 +293,9 @@ class ZmqEndpoint(Endpoint):
 
     def _distrust(self, known: str | None, route: bytes, error: Exception) -> None:
         if known is None:
-            self._meeting.refuse(route, error)
+            self._meeting.refuse_bytes(route, error)
         else:
+            logger.warning("%s: dropped what came: %s", self.name, error)
             reason = f"what it sent can't be taken ({error})"
             self._post(lambda: self._drop(known, self._links.get(known), reason))
 

@@ -365,6 +365,19 @@ def test_a_stranger_is_told_logged_and_nothing_else(
         assert one.receive("x", "two", WAIT).fields == {"n": 1}
 
 
+def test_a_stranger_who_sends_garbage_without_end_does_not_fill_the_log(
+    one: Endpoint, stranger: zmq.Socket[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            stranger.send(os.urandom(30))
+            assert stranger.poll(int(1000 * WAIT))
+            assert HEAD.unpack_from(stranger.recv_multipart()[0])[2] == NUMBERS["no"]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 7
+    assert "(64 times by now)" in said[-1]
+
+
 @pytest.mark.parametrize("way", ["", "call", "answer", "bye", "credit", "attached", "welcome"])
 def test_a_message_before_a_hello_is_dropped(one: Endpoint, stranger: zmq.Socket[bytes], way: str) -> None:
     one.on("x", lambda message, reply: pytest.fail("a stranger's call was answered"))
