@@ -327,7 +327,7 @@ def _exit_code(one: Running) -> int:
 def _told(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     return f"was ended by {name}"
 
 

@@ -97,6 +97,7 @@ FAILURES = {
     "an exit code": ("sys.exit(7)", 7, "ended with exit code 7"),
     "an exception": ("raise KeyError('weights')", 1, "ended with exit code 1"),
     "a signal": ("os.kill(os.getpid(), 11)", 139, "was ended by SIGSEGV"),
+    "a signal without a name": ("os.kill(os.getpid(), 40)", 168, "was ended by signal 40"),
     "a kill": ("os.kill(os.getpid(), 9)", 137, "was ended by SIGKILL"),
 }
 
