@@ -78,8 +78,6 @@ class Report:
     seconds: float = 0.0
     graded_at: str = ""
     """UTC, ISO 8601."""
-    learner: str = ""
-    """Whose variant of the inputs the seed stands for; "" where all get the same."""
 
     @property
     def points(self) -> float:

@@ -112,8 +112,6 @@ class Lab:
     """How many processes a learner's code may have; 1: it can't start another. Threads are always allowed."""
     loopback: bool = False
     """Whether they may talk over TCP, where the sandbox has a network of its own with a loopback and nothing else."""
-    variants: bool = False
-    """Whether every learner gets inputs of their own, the same at each official grading; see `autograder.variants`."""
 
     def __post_init__(self) -> None:
         for task in self.tasks:

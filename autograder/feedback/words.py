@@ -110,7 +110,6 @@ def provenance(report: Report) -> list[tuple[str, str]]:
         ("SHA-256", report.sha256),
         ("Lab and spec version", f"{report.lab} {report.spec_version}"),
         ("Seed of the random inputs", str(report.seed)),
-        ("Inputs drawn for", report.learner),
         ("Sandbox", report.sandbox),
         ("Graded at (UTC)", report.graded_at.replace("T", " ").removesuffix("+00:00").removesuffix("Z").split(".")[0]),
         ("Time taken", f"{report.seconds:.1f} s"),
