@@ -21,6 +21,7 @@ from typing import Any
 
 from internals.distributed.errors import DeadlineExceeded, PeerLost, RemoteError
 from internals.distributed.group.rendezvous import assemble
+from internals.distributed.launch.descendants import descendants
 from internals.distributed.launch.job import threads
 from internals.distributed.transport import open_endpoint
 
@@ -194,6 +195,8 @@ def _raise_first(ranks: Sequence[_Rank]) -> None:
 def _end(ranks: Sequence[_Rank]) -> None:
     """Leave nothing behind: neither the children nor what they started."""
     started = [rank for rank in ranks if rank.process.pid is not None]
+    # Whoever made a session of its own is known by its parent only, which is alive until it is told that all is over.
+    theirs = [pid for rank in started for pid in descendants(rank.process.pid or 0)]
     for rank in started:
         if rank.error is None and rank.done:
             with contextlib.suppress(OSError):
@@ -207,6 +210,9 @@ def _end(ranks: Sequence[_Rank]) -> None:
         rank.process.kill()
         rank.process.join()
         rank.connection.close()
+    for pid in theirs:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 # In the child.

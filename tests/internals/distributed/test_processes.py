@@ -107,6 +107,28 @@ def test_time_is_up_for_all_and_for_what_they_started() -> None:
     ]
 
 
+def leaves_a_daemon(group: Group, fails: bool) -> int:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        time.sleep(300)
+    if fails:
+        raise KeyError(pid)
+    return pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who started whom is read from /proc")
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_a_rank_left_in_a_session_of_its_own_is_ended(fails: bool) -> None:
+    if fails:
+        with pytest.raises(KeyError) as caught:
+            run_processes(2, leaves_a_daemon, fails, deadline=30.0)
+        left = [caught.value.args[0]]
+    else:
+        left = run_processes(2, leaves_a_daemon, fails, deadline=30.0)
+    until(lambda: not any(alive(pid) for pid in left))
+
+
 SCRIPT = """
 import os, time
 from internals.distributed.group import run_processes
