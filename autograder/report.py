@@ -42,6 +42,20 @@ class CounterExample:
 
 
 @dataclass
+class PropertyResult:
+    """One part of a task: whether it holds, and what it earned."""
+
+    name: str
+    title: str
+    points: float
+    max_points: float
+
+    @property
+    def holds(self) -> bool:
+        return self.points == self.max_points
+
+
+@dataclass
 class TaskResult:
     name: str
     title: str
@@ -60,6 +74,8 @@ class TaskResult:
     """Not errors: a name rebound later, a duplicated cell, output cut."""
     cases: int = 0
     seconds: float = 0.0
+    properties: list[PropertyResult] = field(default_factory=list)
+    """Where the spec gives points for parts."""
 
 
 @dataclass
@@ -78,6 +94,8 @@ class Report:
     seconds: float = 0.0
     graded_at: str = ""
     """UTC, ISO 8601."""
+    learner: str = ""
+    """Whose variant of the inputs the seed stands for; "" where all get the same."""
 
     @property
     def points(self) -> float:
@@ -105,5 +123,7 @@ class Report:
         report = cls(**data)
         for task in tasks:
             example = task.pop("counter_example")
-            report.tasks.append(TaskResult(**task, counter_example=CounterExample(**example) if example else None))
+            parts = [PropertyResult(**part) for part in task.pop("properties", [])]
+            made = CounterExample(**example) if example else None
+            report.tasks.append(TaskResult(**task, counter_example=made, properties=parts))
         return report

@@ -35,6 +35,29 @@ FLOAT32 = Tolerance(relative=1e-4, absolute=1e-5)
 
 
 @dataclass(frozen=True)
+class Property:
+    """One thing that is right or wrong about an answer on its own, and what it is worth.
+
+    It holds if each case it concerns is answered, and nothing is wrong by its judge.
+
+    Parameters
+    ----------
+    name, title : str
+    points : float
+    judge : callable or None, ``judge(inputs, got, want) -> list[str]``
+        What is wrong with this, in words. None judges the whole answer as the task does.
+    concerns : callable or None, ``concerns(inputs) -> bool``
+        Which cases; None: all.
+    """
+
+    name: str
+    title: str
+    points: float
+    judge: Callable[[Inputs, Any, Any], list[str]] | None = None
+    concerns: Callable[[Inputs], bool] | None = None
+
+
+@dataclass(frozen=True)
 class Task:
     """One thing a learner writes.
 
@@ -91,6 +114,8 @@ class Task:
     limit: float = 2.0
     show: Callable[[Any], str] | None = None
     hints: Mapping[str, str] = field(default_factory=dict)
+    properties: tuple[Property, ...] = ()
+    """What earns part of the points where the whole is not right; their points add up to the task's."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +137,8 @@ class Lab:
     """How many processes a learner's code may have; 1: it can't start another. Threads are always allowed."""
     loopback: bool = False
     """Whether they may talk over TCP, where the sandbox has a network of its own with a loopback and nothing else."""
+    variants: bool = False
+    """Whether every learner gets inputs of their own, the same at each official grading; see `autograder.variants`."""
 
     def __post_init__(self) -> None:
         for task in self.tasks:
@@ -119,6 +146,14 @@ class Lab:
                 raise ValueError(
                     f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another."
                 )
+            worth = sum(one.points for one in task.properties)
+            if task.properties and (abs(worth - task.points) > 1e-9 or min(p.points for p in task.properties) <= 0):
+                raise ValueError(
+                    f"{self.name}/{task.name}: its properties are worth {worth:g} points, the task {task.points:g}; "
+                    "give each some, which add up to the task's."
+                )
+            if len({one.name for one in task.properties}) < len(task.properties):
+                raise ValueError(f"{self.name}/{task.name}: two of its properties have one name; rename one.")
 
     @property
     def points(self) -> float:

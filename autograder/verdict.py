@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from autograder import generate
@@ -18,9 +18,9 @@ from autograder.evidence import Evidence
 from autograder.literal import CHARACTERS, assignments, literal
 from autograder.oracles import OracleError
 from autograder.patterns import pattern
-from autograder.report import Cause, CounterExample, TaskResult, Verdict
+from autograder.report import Cause, CounterExample, PropertyResult, TaskResult, Verdict
 from autograder.run import Answer, Died, Missing, Outcome, Raised
-from autograder.spec import Inputs, Task
+from autograder.spec import Inputs, Property, Task
 
 SHRINK_SECONDS = 2.0
 SMALL = 12
@@ -85,11 +85,38 @@ def judge_task(runner: Calls, key: AnswerKey, task: Task, watch: Watch | None = 
     notes = list(runner.notes(task))
     if any(isinstance(one.outcome, Answer) and one.outcome.cut for one in tried):
         notes.append("It prints more than is kept; the rest was cut.")
+    parts = judge_properties(task, key.cases(task), tried)
     if not failing and not slow:
-        return TaskResult(task.name, task.title, task.points, task.points, "right", notes=notes, cases=len(tried))
-    result = explain(runner, key, task, tried, failing) if failing else too_slow(task, tried)
-    result.notes, result.cases = notes, len(tried)
+        result = TaskResult(task.name, task.title, task.points, task.points, "right")
+    else:
+        result = explain(runner, key, task, tried, failing) if failing else too_slow(task, tried)
+        result.points = sum(part.points for part in parts)
+    result.notes, result.cases, result.properties = notes, len(tried), parts
     return result
+
+
+def judge_properties(task: Task, cases: Sequence[Case], tried: Sequence[Tried]) -> list[PropertyResult]:
+    """Which parts of a task hold. A case that was not reached, or raised, holds nothing.
+
+    Raises
+    ------
+    OracleError
+        A property that concerns no case: nothing could be said about it.
+    """
+    results = []
+    for part in task.properties:
+        mine = [place for place, case in enumerate(cases) if part.concerns is None or part.concerns(case.inputs)]
+        if not mine:
+            raise OracleError(f"the property {part.name} of {task.name} concerns none of its cases.")
+        holds = all(place < len(tried) and _has(task, part, tried[place]) for place in mine)
+        results.append(PropertyResult(part.name, part.title, part.points if holds else 0.0, part.points))
+    return results
+
+
+def _has(task: Task, part: Property, one: Tried) -> bool:
+    if not isinstance(one.outcome, Answer):
+        return False
+    return not _faults(replace(task, judge=part.judge or task.judge, properties=()), one.case, one.outcome.value)
 
 
 def try_all(runner: Calls, task: Task, cases: list[Case]) -> tuple[list[Tried], bool]:
@@ -120,6 +147,12 @@ def faults(task: Task, case: Case, got: Any) -> list[str]:
 
 
 def _faults(task: Task, case: Case, got: Any) -> list[str]:
+    for part in task.properties:
+        # What only a property looks at, such as memory, is part of being right.
+        if part.judge is not None and (part.concerns is None or part.concerns(case.inputs)):
+            wrong = _faults(replace(task, judge=part.judge, properties=()), case, got)
+            if wrong:
+                return _faults(replace(task, properties=()), case, got) or wrong
     if task.judge is None:
         return [mismatch.message for mismatch in compare(got, case.want, task.tolerance)]
     try:
@@ -154,6 +187,9 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     if isinstance(outcome, Raised):
         return raised(task, outcome, first, many, where)
     wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
+    if task.judge is None and task.properties:
+        # Where only a property found fault, the values have nothing to say.
+        wrong = [one for one in wrong if evidence_of(key, task, one).mismatches]
     if task.judge is None:
         kinds = rank([evidence_of(key, task, one) for one in wrong], task.hints)
         # The case that is shown is one that the first sentence is about.

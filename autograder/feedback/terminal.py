@@ -72,6 +72,7 @@ def _task(task: TaskResult) -> RenderableType:
     body: list[RenderableType] = []
     if task.message:
         body.append(plain(task.message))
+    body += [plain(words.part(part)) for part in task.properties]
     if task.counter_example:
         body += _example(task, task.counter_example)
     if task.diagnosis:

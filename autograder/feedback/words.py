@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.report import Report, TaskResult
+from autograder.report import PropertyResult, Report, TaskResult
 
 VERDICTS = {
     "right": ("✓", "Right"),
@@ -37,6 +37,11 @@ def points(got: float, of: float) -> str:
 def verdict(task: TaskResult) -> tuple[str, str]:
     """The sign and the word for a task."""
     return VERDICTS.get(task.verdict, ("–", task.verdict))
+
+
+def part(one: PropertyResult) -> str:
+    """Whether a part of a task holds, and what it earned."""
+    return f"{'✓ Holds' if one.holds else '✗ Does not hold'}: {one.title}, {points(one.points, one.max_points)}"
 
 
 def summary(report: Report) -> str:
@@ -110,6 +115,7 @@ def provenance(report: Report) -> list[tuple[str, str]]:
         ("SHA-256", report.sha256),
         ("Lab and spec version", f"{report.lab} {report.spec_version}"),
         ("Seed of the random inputs", str(report.seed)),
+        ("Inputs drawn for", report.learner),
         ("Sandbox", report.sandbox),
         ("Graded at (UTC)", report.graded_at.replace("T", " ").removesuffix("+00:00").removesuffix("Z").split(".")[0]),
         ("Time taken", f"{report.seconds:.1f} s"),
