@@ -47,7 +47,7 @@ def scale_edges(rng: np.random.Generator) -> list[Inputs]:
             _range(a, a + b, symmetric),  # 0 is not in it
             _range(-a - b, -a, symmetric),
             _range(0.0, 0.0, symmetric),
-            _range(*many, symmetric),
+            _range(many[0], many[1], symmetric),
             _range([-a, 0.0, a], [b, 0.0, a + b], symmetric),
             _range([-a], [b], symmetric),
         ]
@@ -58,7 +58,7 @@ def scale_strategy() -> Any:
     def make(rng: np.random.Generator, number: Callable[[int, int], int]) -> Inputs:
         n = number(0, 4)
         ends = np.sort(rng.uniform(-4, 4, (2, n) if n else 2).astype(np.float32), axis=0)
-        return _range(*ends, bool(number(0, 1)))
+        return _range(ends[0], ends[1], bool(number(0, 1)))
 
     return _drawn(make)
 

@@ -35,6 +35,7 @@ PAGES = [
     "chapters/17_distributed_graphs",
     "chapters/18_scale",
     "chapters/19_formats",
+    "chapters/20_compression",
     "chapters/22_edge",
     "search",
     "genindex",
