@@ -17,14 +17,20 @@ from typing import Literal
 
 from autograder import sandbox
 from autograder.answerkey import AnswerKey, Asked, oracles_of
+from autograder.cells import printable
 from autograder.notebook import Notebook, NotebookError, match_lab, parse_notebook, read_notebook, require_lab
 from autograder.oracles import OracleError
 from autograder.report import Report, TaskResult
 from autograder.run import Runner
 from autograder.spec import Lab, Task, lab_names, load_lab
+from autograder.variants import seed_of
 from autograder.verdict import Watch, judge_task
 
 Mode = Literal["official", "practice"]
+
+
+KEPT = 64
+"""Answer keys a Grader holds on to: one per lab and choice of tasks, or per learner where the lab has variants."""
 
 
 class GradeError(ValueError):
@@ -65,17 +71,19 @@ class Grader:
         self.seed = secrets.randbits(32) if seed is None else seed
         self.oracles = oracles
         self.progress = progress
-        self._keys: dict[tuple[str, tuple[str, ...]], AnswerKey] = {}
+        self._keys: dict[tuple[str, tuple[str, ...], int], AnswerKey] = {}
         self._lock = Lock()
 
-    def key(self, lab: Lab, tasks: Sequence[Task] | None = None) -> AnswerKey:
+    def key(self, lab: Lab, tasks: Sequence[Task] | None = None, seed: int | None = None) -> AnswerKey:
         """The cases and answers of a lab; begins to prepare them when first asked for."""
         chosen = lab.tasks if tasks is None else tuple(tasks)
         with self._lock:
-            name = (lab.version, tuple(task.name for task in chosen))
+            name = (lab.version, tuple(task.name for task in chosen), self.seed if seed is None else seed)
             if name not in self._keys:
                 oracles = oracles_of(lab, self.progress) if self.oracles is None else self.oracles
-                self._keys[name] = AnswerKey(lab, self.seed, oracles, chosen)
+                while len(self._keys) >= KEPT:  # whoever still grades by the oldest holds it
+                    del self._keys[next(iter(self._keys))]
+                self._keys[name] = AnswerKey(lab, name[2], oracles, chosen)
             return self._keys[name].start()
 
     def grade_file(self, path: str | os.PathLike[str], lab: Lab | None = None) -> Report:
@@ -101,8 +109,11 @@ class Grader:
         lab: Lab | None = None,
         tasks: Sequence[str] | None = None,
         box: sandbox.Box | None = None,
+        learner: str = "",
     ) -> Report:
         """Grade what was read from a notebook; only the named `tasks`, if any are named; in `box`, if one is ready.
+
+        Where the lab has variants, a `learner` who is named gets their own, in place of the seed of this Grader.
 
         Raises
         ------
@@ -118,7 +129,9 @@ class Grader:
             raise GradeError(
                 f"{Path(file).name}: {error}" if file and Path(file).name not in str(error) else str(error)
             ) from None
-        key = self.key(lab, None if tasks is None else chosen)
+        variant = learner if lab.variants else ""
+        seed = seed_of(lab.name, variant) if variant else self.seed
+        key = self.key(lab, None if tasks is None else chosen, seed)
         report = Report(
             lab=lab.name,
             spec_version=lab.version,
@@ -126,7 +139,8 @@ class Grader:
             mode=self.mode,
             file=file.encode(errors="backslashreplace").decode(),  # a name that is not UTF-8 can't be written out
             sha256=notebook.sha256,
-            seed=self.seed,
+            seed=seed,
+            learner=printable(variant),
             sandbox=sandbox.describe(kind),
             notes=list(notebook.notes),
             graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -161,13 +175,15 @@ def grade_file(
     return Grader(mode=mode, kind=kind, seed=seed).grade_file(path, named_lab(lab))
 
 
-def grade_bytes(raw: bytes, name: str, lab: Lab | str | None = None, *, grader: Grader | None = None) -> Report:
-    """Grade the bytes of a notebook file, as they were handed in."""
+def grade_bytes(
+    raw: bytes, name: str, lab: Lab | str | None = None, *, grader: Grader | None = None, learner: str = ""
+) -> Report:
+    """Grade the bytes of a notebook file, as they were handed in by `learner`, if it is known by whom."""
     try:
         notebook = parse_notebook(raw, name)
     except NotebookError as error:
         raise GradeError(str(error)) from None
-    return (grader or Grader()).grade_notebook(notebook, name, named_lab(lab))
+    return (grader or Grader()).grade_notebook(notebook, name, named_lab(lab), learner=learner)
 
 
 def grade_files(

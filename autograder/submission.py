@@ -54,6 +54,7 @@ class Stored:
     filename: str
     data: bytes
     line: str
+    learner: str = ""
 
 
 def submit_file(
@@ -115,15 +116,14 @@ def store(book: Gradebook, path: Path, lab: str | None, learner: str | None, sou
     data = read(path)
     parsed = parse(data, path.name)
     chosen = which_lab(parsed, lab, path.name)
+    who = learner or place.learner_name()
     try:
-        receipt = book.submit(
-            data, lab=chosen.name, learner=learner or place.learner_name(), filename=path.name, source=source
-        )
+        receipt = book.submit(data, lab=chosen.name, learner=who, filename=path.name, source=source)
     except GradebookError as error:
         raise not_recorded(error, data, path.name) from error
     again = "" if receipt.attempt == 1 else f", the same as before (attempt {receipt.attempt})"
     line = f"{path.name} is stored as submission {receipt.submission_id} for {chosen.name}{again}."
-    return Stored(receipt, chosen, path.name, data, line)
+    return Stored(receipt, chosen, path.name, data, line, who)
 
 
 def grade_stored(book: Gradebook, stored: Stored, progress: Tell | None = None) -> tuple[Report | None, str]:
@@ -142,9 +142,8 @@ def grade_stored(book: Gradebook, stored: Stored, progress: Tell | None = None) 
     if standing is not None:
         return standing, ""
     try:
-        report = grade.grade_bytes(
-            stored.data, stored.filename, stored.lab, grader=grade.Grader(mode=mode, progress=progress)
-        )
+        grader = grade.Grader(mode=mode, progress=progress)
+        report = grade.grade_bytes(stored.data, stored.filename, stored.lab, grader=grader, learner=stored.learner)
     except grade.GradeError as error:
         return None, str(error)
     book.record(stored.receipt.submission_id, report)
