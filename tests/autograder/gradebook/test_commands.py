@@ -13,6 +13,8 @@ from autograder.gradebook import decisions, open_gradebook, roster
 from autograder.gradebook.audit import trail
 from autograder.gradebook.scores import mark
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def where(sqlite_template, tmp_path, monkeypatch):

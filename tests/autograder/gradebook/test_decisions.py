@@ -13,6 +13,8 @@ from autograder.gradebook.audit import trail
 from autograder.gradebook.policy import LateRule, PolicyError
 from autograder.gradebook.scores import mark
 
+pytestmark = pytest.mark.slow
+
 
 def decide(book):
     """One of each kind of change."""

@@ -20,6 +20,8 @@ from autograder.gradebook import decisions, lti, queries, roster
 from autograder.gradebook.export import audit_csv, marks_csv, tasks_csv
 from autograder.gradebook.policy import LateRule
 
+pytestmark = pytest.mark.slow
+
 
 def rows(write, *arguments, **named):
     out = io.StringIO(newline="")
