@@ -42,15 +42,20 @@ class Net(nn.Module):
         return self.head(ops.mean(ops.relu(self.third(x)), axis=(2, 3)))
 
 
+def numbers(parameter: Any) -> np.ndarray:
+    found: np.ndarray = parameter.detach().numpy().copy()
+    return found
+
+
 def in_torch(torch: Any, net: Net) -> Any:
     layers: list[Any] = []
     for ours, pooled in ((net.first, True), (net.second, True), (net.third, False)):
         one = torch.nn.Conv2d(ours.weight.shape[1], ours.weight.shape[0], 3, padding=1)
-        one.weight.data, one.bias.data = (torch.from_numpy(p.detach().numpy().copy()) for p in (ours.weight, ours.bias))
+        one.weight.data, one.bias.data = (torch.from_numpy(numbers(p)) for p in (ours.weight, ours.bias))
         layers += [one, torch.nn.ReLU(), *([torch.nn.MaxPool2d(2)] if pooled else [])]
     head = torch.nn.Linear(32, 10)
-    head.weight.data = torch.from_numpy(net.head.weight.detach().numpy().T.copy())
-    head.bias.data = torch.from_numpy(net.head.bias.detach().numpy().copy())
+    head.weight.data = torch.from_numpy(numbers(net.head.weight).T.copy())
+    head.bias.data = torch.from_numpy(numbers(net.head.bias))
     return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), head).eval()
 
 
@@ -60,13 +65,13 @@ def in_keras(tf: Any, net: Net) -> Any:
     for ours, pooled in ((net.first, True), (net.second, True), (net.third, False)):
         one = layers.Conv2D(ours.weight.shape[0], 3, padding="same", activation="relu")
         model.add(one)
-        one.set_weights([ours.weight.detach().numpy().transpose(2, 3, 1, 0), ours.bias.detach().numpy()])
+        one.set_weights([numbers(ours.weight).transpose(2, 3, 1, 0), numbers(ours.bias)])
         if pooled:
             model.add(layers.MaxPooling2D(2))
     model.add(layers.GlobalAveragePooling2D())
     head = layers.Dense(10)
     model.add(head)
-    head.set_weights([net.head.weight.detach().numpy(), net.head.bias.detach().numpy()])
+    head.set_weights([numbers(net.head.weight), numbers(net.head.bias)])
     return model
 
 
