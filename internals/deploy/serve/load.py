@@ -113,9 +113,11 @@ class Connection:
             self._streams = None
 
 
-async def _one(connection: Connection, number: int, due: float, body: Body, check: Check | None, to: Report) -> None:
+async def _one(
+    connection: Connection, number: int, due: float, body: Body, kind: str, check: Check | None, to: Report
+) -> None:
     try:
-        status, content = await connection.send(body(number))
+        status, content = await connection.send(body(number), kind)
     except (OSError, EOFError, TimeoutError) as error:
         to.statuses[LOST] += 1
         if len(to.errors) < 10:
@@ -130,7 +132,14 @@ async def _one(connection: Connection, number: int, due: float, body: Body, chec
 
 
 async def closed_loop(
-    url: str, body: Body, *, clients: int, seconds: float, check: Check | None = None, headers: Any = None
+    url: str,
+    body: Body,
+    *,
+    clients: int,
+    seconds: float,
+    check: Check | None = None,
+    headers: Any = None,
+    kind: str = "application/json",
 ) -> Report:
     """Some clients that each wait for their answers.
 
@@ -144,6 +153,8 @@ async def closed_loop(
     check : callable of (int, bytes), optional
         Whether the answer to request number n is right.
     headers : dict of str to str, optional
+    kind : str
+        Of the bodies' content.
     """
     report, numbers = Report(), iter(range(2**62))
     began = time.perf_counter()
@@ -151,7 +162,7 @@ async def closed_loop(
     async def client() -> None:
         connection = Connection(url, headers)
         while time.perf_counter() - began < seconds:
-            await _one(connection, next(numbers), time.perf_counter(), body, check, report)
+            await _one(connection, next(numbers), time.perf_counter(), body, kind, check, report)
         connection.close()
 
     async with asyncio.TaskGroup() as group:
@@ -170,6 +181,7 @@ async def open_loop(
     check: Check | None = None,
     seed: int = 0,
     headers: Any = None,
+    kind: str = "application/json",
 ) -> Report:
     """Requests at random times, `rate` a second, whatever the server does; see `closed_loop`."""
     report, free = Report(), list[Connection]()
@@ -177,7 +189,7 @@ async def open_loop(
 
     async def request(number: int, due: float) -> None:
         connection = free.pop() if free else Connection(url, headers)
-        await _one(connection, number, due, body, check, report)
+        await _one(connection, number, due, body, kind, check, report)
         free.append(connection)
 
     async with asyncio.TaskGroup() as group:

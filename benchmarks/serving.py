@@ -1,0 +1,187 @@
+"""The model server beside onnxruntime, and what batching gains: ``python -m benchmarks.serving [--quick]``.
+
+A perceptron (784-256-10) as a saved model and as an ONNX file, served by one server with the same HTTP layer and the
+same worker processes, and a wide one (784-4096-4096-10), whose batches are worth waiting for: for one row, nearly all
+of its time goes into reading weights. Requests are safetensors bodies, so that JSON is no part of it. Rounds in turns,
+medians.
+
+- one client, one request after the other: the time of a request, ours / onnxruntime's;
+- half of the rate that the server can do, at random times: p99 / p50;
+- 64 clients of the wide one: answers a second with dynamic batching, and with a batch of 1.
+"""
+
+# ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from internals import ops
+from internals.deploy import Signature, TensorSpec, save
+from internals.deploy.onnx import export_onnx
+from internals.deploy.serve.load import Connection, Report, closed_loop, open_loop
+from internals.nn.weights import array_bytes
+
+RESULTS = Path(__file__).parent / "results"
+KIND = "application/x-safetensors"
+
+
+def write_models(base: Path) -> None:
+    """The same numbers twice: ``ours/1`` and ``onnx/1``; and ``wide/1``."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(784, 256)).astype("f"), rng.normal(size=(256, 10)).astype("f")
+
+    def model(x: Any) -> Any:
+        return ops.matmul(ops.relu(ops.matmul(x, first)), second)
+
+    signatures = {"serve": Signature({"x": TensorSpec(("batch", 784))}, ("scores",), model)}
+    save(base / "ours" / "1", model, signatures)
+    sizes = [(784, 4096), (4096, 4096), (4096, 10)]
+    wide = [(rng.normal(size=shape) / shape[0] ** 0.5).astype("f") for shape in sizes]
+
+    def wider(x: Any) -> Any:
+        return ops.matmul(ops.relu(ops.matmul(ops.relu(ops.matmul(x, wide[0])), wide[1])), wide[2])
+
+    save(base / "wide" / "1", wider, {"serve": Signature({"x": TensorSpec(("batch", 784))}, ("scores",), wider)})
+    (base / "onnx" / "1").mkdir(parents=True)
+    export_onnx(base / "onnx" / "1" / "model.onnx", model, signatures)
+
+
+@contextmanager
+def serving(base: Path, *arguments: str) -> Iterator[str]:
+    """A server in a process of its own; its address."""
+    command = [sys.executable, "-m", "internals.deploy.serve", str(base), "--port", "0", "--quiet", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        port, loaded = 0, 0
+        while not port or loaded < 3:
+            about = json.loads(process.stderr.readline())
+            port = about.get("port", port)
+            loaded += about["event"] == "loaded"
+        yield f"http://127.0.0.1:{port}/v1/models"
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+async def one_by_one(url: str, body: bytes, count: int) -> list[float]:
+    """Seconds of each request of one client."""
+    loop = asyncio.get_running_loop()
+    connection, took = Connection(url), []
+    for _ in range(count):
+        began = loop.time()
+        status, content = await connection.send(body, KIND)
+        took.append(loop.time() - began)
+        if status != 200:
+            raise RuntimeError(f"{url}: {status} {content!r}")
+    connection.close()
+    return took
+
+
+def checked(report: Report) -> Report:
+    """A report in which every request has its answer."""
+    if set(report.statuses) != {200}:
+        raise RuntimeError(f"{report}: {report.errors}")
+    return report
+
+
+def measured(base: Path, rounds: int, seconds: float) -> dict[str, Any]:
+    """All figures."""
+    body = array_bytes({"x": np.random.default_rng(1).normal(size=(1, 784)).astype("f")})
+    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {"kind": KIND}
+    with serving(base, "--batch-size", "64") as address, serving(base, "--batch-size", "1") as single:
+        urls = {name: f"{address}/{name}:predict" for name in ("ours", "onnx")}
+        for url in urls.values():
+            asyncio.run(one_by_one(url, body, 50))
+        times: dict[str, list[float]] = {name: [] for name in urls}
+        for number in range(rounds):
+            for name in list(urls)[:: 1 if number % 2 else -1]:
+                times[name].append(statistics.median(asyncio.run(one_by_one(urls[name], body, 100))))
+        found["one request, ms"] = {name: 1000 * statistics.median(one) for name, one in times.items()}
+        pairs = zip(times["ours"], times["onnx"], strict=True)
+        found["one request, ours / onnxruntime"] = statistics.median(a / b for a, b in pairs)
+        rates: dict[str, list[float]] = {"batches": [], "one at a time": []}
+        for number in range(rounds):
+            for name, at in [("batches", address), ("one at a time", single)][:: 1 if number % 2 else -1]:
+                loop = closed_loop(f"{at}/wide:predict", lambda n: body, clients=64, seconds=seconds, **settings)
+                rates[name].append(checked(asyncio.run(loop)).throughput)
+        found["answers/s, 64 clients"] = {name: statistics.median(one) for name, one in rates.items()}
+        pairs = zip(rates["batches"], rates["one at a time"], strict=True)
+        found["64 clients, batches / one at a time"] = statistics.median(a / b for a, b in pairs)
+        loop = closed_loop(urls["ours"], lambda n: body, clients=64, seconds=seconds, **settings)
+        rate = checked(asyncio.run(loop)).throughput / 2
+        tails = []
+        for seed in range(rounds):
+            loop = open_loop(urls["ours"], lambda n: body, rate=rate, seconds=seconds, seed=seed, **settings)
+            report = checked(asyncio.run(loop))
+            tails.append((report.percentile(0.5), report.percentile(0.99)))
+        found["half load, ms"] = {
+            "p50": 1000 * statistics.median(one[0] for one in tails),
+            "p99": 1000 * statistics.median(one[1] for one in tails),
+        }
+        found["half load, p99 / p50"] = statistics.median(one[1] / one[0] for one in tails)
+    return found
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is written")
+    quick = parser.parse_args().quick
+    with tempfile.TemporaryDirectory() as base:
+        write_models(Path(base))
+        found = measured(Path(base), 3 if quick else 7, 1.0 if quick else 2.0)
+    load = os.getloadavg()[0]
+    rows = [
+        (
+            "one request, ours / onnxruntime behind the same HTTP",
+            found["one request, ours / onnxruntime"],
+            "at most 1.2",
+        ),
+        ("p99 / p50 at half load", found["half load, p99 / p50"], "at most 3"),
+        (
+            "64 clients of the wide one, batches / one at a time",
+            found["64 clients, batches / one at a time"],
+            "at least 3",
+        ),
+    ]
+    single, rates, half = found["one request, ms"], found["answers/s, 64 clients"], found["half load, ms"]
+    lines = [
+        f"Perceptrons behind HTTP, one worker process each, {os.cpu_count()} processors; load average "
+        f"at the end {load:.1f}; medians of rounds, in turns. `python -m benchmarks.serving`",
+        "",
+        "| what | ratio | aim |",
+        "|---|--:|---|",
+        *(f"| {name} | **{ratio:.2f}** | {aim} |" for name, ratio, aim in rows),
+        "",
+        f"One request: {single['ours']:.2f} ms, onnxruntime {single['onnx']:.2f} ms. Half load: p50 {half['p50']:.2f} "
+        f"ms, p99 {half['p99']:.2f} ms. 64 clients: {rates['batches']:.0f} answers/s in batches, "
+        f"{rates['one at a time']:.0f} one at a time.",
+    ]
+    print("\n".join(lines))
+    if not quick:
+        (RESULTS / "serving.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (RESULTS / "serving.json").write_text(json.dumps({"load": load, **found}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
