@@ -18,6 +18,8 @@ import psutil
 import pytest
 import safetensors.numpy
 
+from internals import ops
+from internals.deploy import Signature, TensorSpec, save
 from internals.deploy.serve.load import closed_loop, open_loop
 
 from .conftest import FEATURES, save_version, weight
@@ -268,3 +270,30 @@ def test_sigint_drains_too(serve, tmp_path):
     server.event("loaded")
     server.process.send_signal(signal.SIGINT)
     assert server.process.wait(60) == 0
+
+
+def test_sequences_of_different_lengths_share_a_batch(serve, tmp_path):
+    w = weight(5)
+    save(
+        tmp_path / "m" / "1",
+        lambda x: ops.matmul(x, w),
+        {"serve": Signature({"x": TensorSpec(("batch", "time", FEATURES))}, ("y",), lambda x: ops.matmul(x, w))},
+    )
+    server = serve(tmp_path, "--pad", "time=3", "--batch-size", "3", "--wait-ms", "20000", "--quiet")
+    server.event("loaded")
+    draw = np.random.default_rng(9)
+    sent = [draw.normal(size=(1, length, FEATURES)).astype("f") for length in (2, 5, 1)]
+    came = [None] * len(sent)
+
+    def ask(number):
+        came[number] = server.predict(sent[number])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(sent))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, answer in zip(sent, came, strict=True):
+        np.testing.assert_allclose(answer, one @ w, rtol=1e-4, atol=1e-5)
+    (batch,) = server.ask("/live")[1]["batches"]
+    assert batch["rows"] == 3
