@@ -330,8 +330,8 @@ def test_the_rules_serve_the_pool_of_internals() -> None:
 def test_the_driver_refuses_what_is_no_answer() -> None:
     names = solved()
     for task, name, wrong, words in [
-        ("where", "common_device", lambda op, inputs: 0, "common_device returned a int"),
-        ("fit", "best_fit", lambda free, size: size, "best_fit returned a int"),
+        ("where", "common_device", lambda op, inputs: 0, "common_device returned an int"),
+        ("fit", "best_fit", lambda free, size: size, "best_fit returned an int"),
         ("fit", "split", lambda block, size: None, "split returned None"),
         ("merge", "merge", lambda block: None, "merge returned None"),
         ("queue", "timeline", lambda events, launch: None, "timeline returned None"),

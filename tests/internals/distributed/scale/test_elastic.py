@@ -92,7 +92,7 @@ class Job:
             return new
 
     def wait(self) -> None:
-        for thread in list(self.threads):
+        for thread in self.threads:  # the list itself: a newcomer may be added meanwhile
             thread.join(60.0)
             assert not thread.is_alive(), f"still running; so far {self.results}"
         self.rendezvous.close()
@@ -155,7 +155,7 @@ def test_leaving_and_joining_changes_no_number() -> None:
             job.network.kill(name)
         if now == 6 and job.first("newcomer"):
             job.start("m3", seed=99)
-            time.sleep(0.1)
+            time.sleep(0.5)
 
     job = run_job(["m0", "m1", "m2"], 2, 3, at)
     left = ["m1", "m2", "m3"]
