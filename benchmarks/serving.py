@@ -127,17 +127,19 @@ def measured(base: Path, rounds: int, seconds: float) -> dict[str, Any]:
         found["answers/s, 64 clients"] = {name: statistics.median(one) for name, one in rates.items()}
         pairs = zip(rates["batches"], rates["one at a time"], strict=True)
         found["64 clients, batches / one at a time"] = statistics.median(a / b for a, b in pairs)
-        loop = closed_loop(urls["ours"], lambda n: body, clients=64, seconds=seconds, **settings)
-        rate = checked(asyncio.run(loop)).throughput / 2
-        tails = []
+        tails, refused = [], 0
         for seed in range(rounds):
+            loop = closed_loop(urls["ours"], lambda n: body, clients=64, seconds=seconds, **settings)
+            rate = checked(asyncio.run(loop)).throughput / 2
             loop = open_loop(urls["ours"], lambda n: body, rate=rate, seconds=seconds, seed=seed, **settings)
-            report = checked(asyncio.run(loop))
+            report = asyncio.run(loop)
+            refused += sum(report.statuses.values()) - report.statuses[200]
             tails.append((report.percentile(0.5), report.percentile(0.99)))
         found["half load, ms"] = {
             "p50": 1000 * statistics.median(one[0] for one in tails),
             "p99": 1000 * statistics.median(one[1] for one in tails),
         }
+        found["half load, refused"] = refused
         found["half load, p99 / p50"] = statistics.median(one[1] / one[0] for one in tails)
     return found
 
@@ -174,7 +176,8 @@ def main() -> None:
         *(f"| {name} | **{ratio:.2f}** | {aim} |" for name, ratio, aim in rows),
         "",
         f"One request: {single['ours']:.2f} ms, onnxruntime {single['onnx']:.2f} ms. Half load: p50 {half['p50']:.2f} "
-        f"ms, p99 {half['p99']:.2f} ms. 64 clients: {rates['batches']:.0f} answers/s in batches, "
+        f"ms, p99 {half['p99']:.2f} ms, {found['half load, refused']} refused. "
+        f"64 clients: {rates['batches']:.0f} answers/s in batches, "
         f"{rates['one at a time']:.0f} one at a time.",
     ]
     print("\n".join(lines))
