@@ -78,7 +78,9 @@ class _Quantised(Module):
         self.quantisation = weight
         self.weight = Tensor(weight.quantise(array_of(layer.weight)))
         self.scale = Tensor(weight.scale.copy())
-        self.zero_point = Tensor(weight.zero_point.astype(weight.grid.dtype))
+        # One 0 for all where it is 0 everywhere: the convolutions of runtimes take no zero point per channel.
+        zero_point = np.zeros((), np.int32) if weight.symmetric else weight.zero_point
+        self.zero_point = Tensor(zero_point.astype(weight.grid.dtype))
         self.bias = None if layer.bias is None else Tensor(array_of(layer.bias).copy())
         self.activation = Activation(activation)
 

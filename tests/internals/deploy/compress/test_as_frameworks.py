@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 from digits_nets import accuracy, cnn, digits, fit, logits, mlp
+from in_onnxruntime import run_onnx
 
 from internals import nn
+from internals.deploy import Signature, TensorSpec
 from internals.deploy.compress import INT8, UINT8, QuantisedConv2d, QuantisedLinear, Recipe, quantise_model
 from internals.deploy.compress.fold import fold_norms
+from internals.deploy.onnx import to_onnx
 
 CALIBRATION = 200
 
@@ -157,3 +160,17 @@ def test_as_tensorflow_lite(make: Any, tf: Any) -> None:
     real = (found.astype(np.float32) - middle) * step
     cut_off = np.clip(logits(ours, test), (-128 - middle) * step, (127 - middle) * step)  # their result is int8 too
     assert np.abs(real - cut_off).max() < 0.05 * np.abs(real).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_same_in_onnxruntime(dynamic: bool) -> None:
+    model = fit(cnn(), epochs=1)
+    x, _, test, _ = digits()
+    quantised = quantise_model(model, [x[:CALIBRATION]], Recipe(dynamic=dynamic))
+    exported = to_onnx(quantised, {"serve": Signature({"x": TensorSpec(("batch", 1, 8, 8))})})
+    kinds = {node.op_type for node in exported.graph.node}
+    assert {"QuantizeLinear", "ConvInteger", "MatMulInteger"} <= kinds
+    (found,) = run_onnx(exported, {"x": test})
+    want = logits(quantised, test)
+    assert np.mean(np.abs(found - want) > 1e-4) < 0.01  # next to a tie, it divides where we multiply
