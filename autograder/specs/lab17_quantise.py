@@ -62,6 +62,11 @@ SCALE_POINT = Task(
     edges=cases.scale_edges,
     oracles={"torch": oracles.scale_torch, "tensorflow": oracles.scale_tensorflow, "numpy": oracles.scale_numpy},
     judge=judges.scale_point,
+    hints={
+        "shape": "A range per slice gives a scale and a zero point per slice: both have the shape of low and high.",
+        "dtype": "The scale is float32; the zero point is an integer, after rounding and clipping.",
+        "none": "scale_and_zero_point has to return the pair.",
+    },
 )
 
 INTEGERS = Task(
@@ -79,6 +84,11 @@ INTEGERS = Task(
         "numpy": oracles.integers_numpy,
     },
     judge=judges.integers,
+    hints={
+        "shape": "Reshape scale and zero point so that their one axis lies along `axis` of the array.",
+        "dtype": "Clip first, as floats, and turn into int8 last: int8 wraps around where it is too small.",
+        "none": "Both functions have to return their array.",
+    },
 )
 
 PRODUCT = Task(
@@ -92,6 +102,11 @@ PRODUCT = Task(
     edges=cases.product_edges,
     oracles={"torch": oracles.product_torch, "tensorflow": oracles.product_tensorflow, "numpy": oracles.product_numpy},
     judge=judges.product,
+    hints={
+        "dtype": "The product is summed in int32, and written as int8 at the end.",
+        "shape": "The sums that correct for the zero points are a column of rows of qx and a row of columns of qw.",
+        "none": "int8_matmul has to return the integers.",
+    },
 )
 
 CALIBRATE = Task(
@@ -105,6 +120,10 @@ CALIBRATE = Task(
     edges=cases.calibrate_edges,
     oracles={"torch": oracles.calibrate_torch, "numpy": oracles.calibrate_numpy},
     judge=judges.calibrate,
+    hints={
+        "shape": "One range for all batches together: two numbers.",
+        "none": "calibrate has to return the two ends.",
+    },
 )
 
 STRAIGHT_THROUGH = Task(
@@ -122,6 +141,11 @@ STRAIGHT_THROUGH = Task(
         "numpy": oracles.straight_numpy,
     },
     judge=judges.straight_through,
+    hints={
+        "shape": "The gradient has the shape of x.",
+        "dtype": "What comes out is float32 again: integers are only passed through on the way.",
+        "none": "Both functions have to return their array.",
+    },
 )
 
 lab = Lab(

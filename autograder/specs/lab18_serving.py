@@ -122,6 +122,10 @@ PADDED = Task(
     edges=cases.padded_edges,
     oracles={"torch": oracles.padded_torch, "tensorflow": oracles.padded_tensorflow, "numpy": oracles.padded_numpy},
     judge=judges.padded,
+    hints={
+        "shape": "What was added to make the sequences equally long is cut off again: each answer has its own length.",
+        "none": "answers has to return the list of pairs.",
+    },
 )
 
 SWITCH = Task(
