@@ -19,7 +19,9 @@ DIFFERENTIABLE = [group for group in GROUPS if group.dtype == "float64" and TABL
 DEVICES = ["cpu", "sim:0", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 # torch has no forward derivative for these, or none at the examples' points (ties, zeros, -inf).
-NOT_IN_TORCH = {"products_of_others", "unindex", "scatter_add", "index_put", "transfer", "one_hot", "ctc", "fake_quantise"}
+NOT_IN_TORCH = {
+    *("products_of_others", "unindex", "scatter_add", "index_put", "transfer", "one_hot", "ctc", "fake_quantise"),
+}
 
 
 def directions(example: Example) -> list[np.ndarray]:
