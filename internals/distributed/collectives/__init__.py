@@ -1,4 +1,9 @@
-"""Collectives: what all ranks of a group do together. All-reduce in several ways, and the others."""
+"""Collectives: what all ranks of a group do together. All-reduce in several ways, and the others.
+
+All ranks make the same calls on a group in the same order; a rank that differs is named, at that call or at the next.
+Threads of a rank that share a group must agree on the order among themselves, or have a sub-group each: two calls that
+look the same and are taken for each other can't be told apart.
+"""
 
 from internals.distributed.collectives.agreement import Communicator, communicator
 from internals.distributed.collectives.calls import (

@@ -2,7 +2,8 @@
 
 A child whose parent dies belongs to process 1 from then on, and is forgotten; that is how jobs leave processes behind.
 On Linux a process can ask to be given such orphans itself (a *subreaper*, prctl(2)), and to be killed when its own
-parent dies. Elsewhere only process groups are left, and a grandchild that has made a group of its own is lost.
+parent dies. Elsewhere only process groups are left, and a grandchild that has made a group of its own is lost. It is
+lost, too, where everybody who knew of it is killed at one moment; only a container or a control group ends it then.
 """
 
 from __future__ import annotations
