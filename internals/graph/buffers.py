@@ -73,9 +73,11 @@ def write_over(kernel: Callable[..., Any], into: Callable[..., Any], inputs: lis
     """Run a kernel, over the input at `position` if only the run holds it, else into new memory.
 
     A view holds what it is a view of, and so is counted. An array that is laid out in another order is left alone,
-    since the result would be, too, and sums over it would be taken in another order.
+    since the result would be, too, and sums over it would be taken in another order. What NumPy computed from arrays
+    without axes is a number of its kind, which can't be written to.
     """
-    if _references(inputs[position]) > _ALONE or not all(map(_is_plain, inputs)) or inputs[position].base is not None:
+    alone = _references(inputs[position]) <= _ALONE and type(inputs[position]) is np.ndarray
+    if not alone or not all(map(_is_plain, inputs)) or inputs[position].base is not None:
         return kernel(*inputs)
     return into(*inputs, out=inputs[position])
 

@@ -159,3 +159,25 @@ def test_a_gradient_is_written_over_only_if_nobody_else_has_it(optimizer: Any, s
     for got, want in zip(found[4:], found[:4], strict=True):
         for one, other in zip(got, want, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (2, 3)])
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam])
+def test_any_shape_is_written_over_or_left_alone(shape: tuple[int, ...], optimizer: Any) -> None:
+    """What NumPy computes from arrays without axes is no array: it has no memory to write to."""
+    start = np.random.default_rng().standard_normal(shape)
+    found = []
+    for passes in ((), ("reuse",)):
+        graph = Graph()
+        with graph:
+            v = graph.variable(start)
+            chain = ops.relu(-(v * v) + 2.0) * 3.0
+            lr = graph.placeholder((), np.float64)
+            train = minimize((v * v).sum(), [v], optimizer, lr=lr)
+        session = Session(graph, passes=passes)
+        session.initialise()
+        for rate in (0.4, 0.2):
+            session.run(train, {lr: rate})
+        found += [session.run([v, chain])]
+    for plain, reused in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, reused)
