@@ -70,7 +70,7 @@ def run(batches, inputs, ops, values, kernels):
     return found
 
 
-# %% wrong: results in the order of the batches | result of call|results for
+# %% wrong: results in the order of the batches | result of call|results? for
 
 
 def run(batches, inputs, ops, values, kernels):
@@ -158,7 +158,7 @@ def run(batches, inputs, ops, values, kernels):
     return [whole[call] for call in range(len(ops))]
 
 
-# %% wrong: the last result only | results for
+# %% wrong: the last result only | results? for
 
 
 def run(batches, inputs, ops, values, kernels):

@@ -54,7 +54,7 @@ def schedule(inputs, signatures):
     raise NotImplementedError("your code here")
 
 
-# %% wrong: one call at a time | are enough
+# %% wrong: one call at a time | (is|are) enough
 
 
 def schedule(inputs, signatures):
@@ -101,7 +101,7 @@ def schedule(inputs, signatures):
     return [batches[key] for key in sorted(batches)]
 
 
-# %% wrong: runs of equal neighbours | are enough|both are in batch
+# %% wrong: runs of equal neighbours | (is|are) enough|both are in batch
 
 
 def schedule(inputs, signatures):
