@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from internals import Tensor, ops
+from internals.ops import TABLE
 
 F, I8 = np.float32, np.int8
 
@@ -148,3 +149,8 @@ def test_where_tensorflow_rounds_otherwise(tf: Any) -> None:
     assert theirs.numpy().tolist() == [1, 3, 127, 127]
     assert mine.grad.numpy().tolist() == [3, 3, 3, 0]
     assert tape.gradient(theirs, given, tf.fill([4], 3.0)).numpy().tolist() == [3, 3, 0, 0]
+
+
+def test_every_quantised_row_refuses_something() -> None:
+    called = {name for do, _, _ in REFUSED.values() for name in do.__code__.co_names}
+    assert {name for name, op in TABLE.items() if op.room == "quantise"} <= called

@@ -183,7 +183,7 @@ def test_a_function_that_no_other_process_can_find_is_named(
 ) -> None:
     if says is None:
         monkeypatch.setattr(local, "__module__", "__main__")
-        monkeypatch.delattr(sys.modules["__main__"], "__file__")
+        monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
         says = "defined in a notebook or at a prompt"
     with pytest.raises(ValueError, match=says):
         run_processes(2, function)

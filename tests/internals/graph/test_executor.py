@@ -165,7 +165,7 @@ def test_an_error_in_one_thread_reaches_the_caller_and_ends_the_run() -> None:
                 session.run(fetches, {x: np.array([0, 7])})
             assert session.run(fetches[1], {x: np.array([0, 7])}) == 14
         assert threading.active_count() <= before + 2
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # a thread of an earlier test may have ended meanwhile
 
 
 def test_a_timeline_is_what_a_browser_reads() -> None:

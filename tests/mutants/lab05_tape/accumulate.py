@@ -121,7 +121,7 @@ def accumulate(cotangents, node, value):
         cotangents = {**cotangents, node: cotangents.get(node, 0) + value}
 
 
-# %% wrong: the average of what came | averaged
+# %% wrong: the average of what came | averaged|only one of them
 
 
 def accumulate(cotangents, node, value):

@@ -106,7 +106,7 @@ def place(sizes, servers, split):
     return pieces
 
 
-# %% wrong: cut at split already | stays in one piece
+# %% wrong: cut at split already | stays in one piece|crc32 of the name
 
 import zlib
 
