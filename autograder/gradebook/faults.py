@@ -83,12 +83,23 @@ _SIGNS = [
 
 
 def in_words(error: BaseException) -> str:
-    """The fault, and what to do about it."""
-    text = str(getattr(error, "orig", None) or error).strip()
-    for sign, words in _SIGNS:
-        if sign in text.lower():
-            return words
-    return text.splitlines()[0] if text else type(error).__name__
+    """The fault, and what to do about it.
+
+    Of a chain of errors the first that is known: a database that gives up a transaction lets what is being undone on
+    the way out fail, too.
+    """
+    first = _text(error)
+    current: BaseException | None = error
+    while current is not None:
+        for sign, words in _SIGNS:
+            if sign in _text(current).lower():
+                return words
+        current = current.__cause__ or current.__context__
+    return first.splitlines()[0] if first else type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    return str(getattr(error, "orig", None) or error).strip()
 
 
 @contextmanager

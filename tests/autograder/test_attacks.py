@@ -227,7 +227,6 @@ assert {attack.name for attack in ATTACKS} >= QUICK
 ROWS = [pytest.param(each, id=each.name, marks=() if each.name in QUICK else pytest.mark.slow) for each in ATTACKS]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("attack", ROWS)
 def test_attack(attack: Attack, kind: str) -> None:
@@ -257,7 +256,6 @@ def test_attack(attack: Attack, kind: str) -> None:
     assert not os.path.exists("/var/tmp/autograder-was-here")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_lying_arrays_arrive_as_what_they_hold(kind: str) -> None:
     lie = (
@@ -272,7 +270,6 @@ def test_lying_arrays_arrive_as_what_they_hold(kind: str) -> None:
     assert outcome.value.tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_registered_input_transformers_change_nothing(kind: str) -> None:
     lab = small_lab(packages=("numpy", "ipython"), cell_limit=15.0)

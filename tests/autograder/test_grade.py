@@ -141,10 +141,10 @@ def test_an_oracle_that_fails_leaves_its_task_ungraded(monkeypatch: pytest.Monke
 def test_a_fault_of_ours_is_not_the_learners(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = grade.judge_task
 
-    def faulty(runner: Any, key: Any, task: Any) -> Any:
+    def faulty(runner: Any, key: Any, task: Any, *more: Any) -> Any:
         if task.name == "double":
             raise ZeroDivisionError("ours")
-        return real(runner, key, task)
+        return real(runner, key, task, *more)
 
     monkeypatch.setattr(grade, "judge_task", faulty)
     report = graded(write(tmp_path / "right.ipynb"))
