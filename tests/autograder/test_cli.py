@@ -302,6 +302,7 @@ def test_a_directory_that_is_read_only(
     assert "is read-only" in one_error_line(capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_names_of_files_cannot_drive_the_terminal(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["grade", "\x1b[31mred.ipynb"]) == 2
     assert "\x1b" not in one_error_line(capsys.readouterr().err)

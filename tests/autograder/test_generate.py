@@ -95,6 +95,7 @@ def test_threads_do_not_disturb_each_other() -> None:
         assert list(pool.map(job, range(8))) == alone
 
 
+@pytest.mark.slow
 def test_edges_come_first_and_have_fresh_numbers() -> None:
     one, other = generate.draw(a_task(), 1), generate.draw(a_task(), 2)
     assert [case["x"].shape for case in one[:3]] == [(), (0,), (1, 1)]

@@ -147,6 +147,7 @@ def test_file_is_private_durable_and_found_by_the_environment(tmp_path, monkeypa
             assert session.connection().exec_driver_sql("PRAGMA synchronous").scalar() == 2
 
 
+@pytest.mark.slow
 def test_models_and_migrations_agree(book):
     scripts = ScriptDirectory.from_config(config())
     assert scripts.get_current_head() == HEAD

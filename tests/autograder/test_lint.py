@@ -188,6 +188,7 @@ def test_mutants_are_graded(root: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     labs: dict[str, Lab] = {"lab98": make_lab(task("double", by_product, **GOOD))}
     monkeypatch.setattr("autograder.spec.lab_names", lambda: list(labs))

@@ -289,6 +289,7 @@ def test_a_wrong_driver_is_our_fault_not_the_learners() -> None:
         runner.call(runner.lab.task("attacked"), {"x": 1})
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_does_not_start_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("autograder.sandbox.box.BOX_FILES", ("/nonexistent/frames.py", "/nonexistent/worker.py"))
     with (

@@ -239,6 +239,7 @@ def write(path: Path, lab: str, *sources: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     a = write(tmp_path / "a.ipynb", "lab05_tape", ORDER, RULES)

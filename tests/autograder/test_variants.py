@@ -73,6 +73,7 @@ def test_a_lab_without_variants_and_a_nameless_learner_get_what_all_get() -> Non
         assert (report.seed, report.learner) == (5, "")
 
 
+@pytest.mark.slow
 def test_a_class_does_not_fill_the_memory() -> None:
     grader, lab = Grader(oracles=ORACLES, seed=5), make_lab(variants=True)
     keys = [grader.key(lab, seed=seed) for seed in range(KEPT + 3)]

@@ -45,6 +45,7 @@ def judged(function: Callable[..., Any], of: Task = DOUBLE, **answers: Any) -> t
     return verdict.judge_task(runner, AnswerKey(make_lab(of), 5, ORACLES), of), runner
 
 
+@pytest.mark.slow
 def test_right() -> None:
     result, runner = judged(lambda x: 2 * x)
     assert (result.verdict, result.points, result.max_points) == ("right", 10.0, 10.0)
@@ -53,12 +54,14 @@ def test_right() -> None:
     assert result.counter_example is None
 
 
+@pytest.mark.slow
 def test_output_that_was_cut_is_noted_and_costs_nothing() -> None:
     result, _ = judged(lambda x: 2 * x, cut=True)
     assert result.verdict == "right"
     assert any("cut" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_wrong_with_the_smallest_counter_example() -> None:
     result, _ = judged(lambda x: 2 * x if x.ndim < 2 else -2 * x)
     assert (result.verdict, result.cause, result.points) == ("wrong", "value", 0.0)
@@ -118,6 +121,7 @@ def test_raised() -> None:
     assert result.counter_example is not None
 
 
+@pytest.mark.slow
 def test_a_hole() -> None:
     result, _ = judged(raising(NotImplementedError()))
     assert (result.verdict, result.message) == ("failed", "Not written yet: it raises NotImplementedError.")

@@ -101,6 +101,7 @@ def test_ungraded_submission_says_that_nothing_is_lost(server):
     assert server.get(f"/autograder/submission/{server.ungraded}.json").status == 404
 
 
+@pytest.mark.slow
 def test_notebook_comes_back_byte_for_byte_as_a_download(server):
     answer = server.get(f"/autograder/submission/{server.mine}.ipynb")
     assert hashlib.sha256(answer.body.encode()).digest() == hashlib.sha256(server.notebook).digest()
@@ -241,6 +242,7 @@ def test_broken_gradebook_is_a_503_with_the_reason(server):
     assert server.get("/autograder/").status == 200
 
 
+@pytest.mark.slow
 def test_jupyterlab_saves_often_and_asks_nobody_for_news(server):
     settings = json.loads(server.get("/lab/api/settings/@jupyterlab/docmanager-extension:plugin").body)
     assert settings["schema"]["properties"]["autosaveInterval"]["default"] <= 10

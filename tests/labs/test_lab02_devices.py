@@ -230,6 +230,7 @@ def test_a_replay_gives_what_the_oracles_give(task: Task) -> None:
             assert not oracles.differ(answer, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_an_answer_of_another_case_is_wrong(task: Task) -> None:
     """The judge tells answers apart, and says so in words, whatever it is given."""

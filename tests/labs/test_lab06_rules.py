@@ -257,6 +257,7 @@ def test_values_are_fresh(task: Task) -> None:
     assert not np.all(one == 1)
 
 
+@pytest.mark.slow
 def test_some_maxima_tie_and_either_convention_is_right() -> None:
     task = LAB.task("max")
     tied = 0
@@ -268,6 +269,7 @@ def test_some_maxima_tie_and_either_convention_is_right() -> None:
     assert tied >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_mistake_that_is_played_is_wrong_somewhere(task: Task) -> None:
     """Words that only ever describe right answers would be of no use; so would a mistake that never runs."""

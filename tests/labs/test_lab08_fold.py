@@ -262,6 +262,7 @@ def test_the_scheduler_serves_internals() -> None:
     assert isinstance(fold.each(function, [2], schedule=names["schedule"])[0], Tensor)
 
 
+@pytest.mark.slow
 def test_the_schedulers_of_internals_are_right_answers() -> None:
     from internals.fold import by_agenda, by_depth
 

@@ -297,6 +297,7 @@ RIGHT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "answer"), [pytest.param("", "", id="solution"), *RIGHT])
 def test_any_right_answer_works_inside_internals(task: str, answer: str) -> None:
     """A step of training on two workers with the learner's pieces has the values of internals' own."""

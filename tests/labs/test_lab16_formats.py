@@ -192,6 +192,7 @@ def test_oracles_agree_and_the_solution_with_them(task: Task) -> None:
         assert task.judge(inputs, got, one) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_runs(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""

@@ -59,6 +59,7 @@ def first_schema(empty_address: str, monkeypatch: pytest.MonkeyPatch) -> Gradebo
     return book
 
 
+@pytest.mark.slow
 def test_everything_is_kept_and_diagnoses_are_found(empty_address, monkeypatch):
     first_schema(empty_address, monkeypatch).close()
     with open_gradebook(empty_address) as book:
@@ -76,6 +77,7 @@ def test_everything_is_kept_and_diagnoses_are_found(empty_address, monkeypatch):
         assert mark(book, learner="ada", lab="lab05_tape").points == 2.0
 
 
+@pytest.mark.slow
 def test_models_agree(empty_address, monkeypatch):
     first_schema(empty_address, monkeypatch).close()
     with open_gradebook(empty_address) as book, book.engine.connect() as connection:
@@ -84,6 +86,7 @@ def test_models_agree(empty_address, monkeypatch):
         assert compare_metadata(context, Base.metadata) == []
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_changes_nothing(empty_address, monkeypatch):
     """A table that is there already stops the step near its end; afterwards all is as it was."""
     old = first_schema(empty_address, monkeypatch)

@@ -57,6 +57,7 @@ def test_what_counts(book, policy, work, expected):
     assert points(book) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_marks_follow_a_moved_deadline_an_extension_and_another_rule(book):
     hand_in(book, "ada", "a", 4, late=25 * HOUR)
     seen = [points(book)]
@@ -95,6 +96,7 @@ def test_official_counts_before_practice_and_the_newest_spec(book):
     assert points(book) == 2
 
 
+@pytest.mark.slow
 def test_adjustments_come_after_the_rules_and_can_be_withdrawn(book):
     decisions.assign(book, LAB, by="grace", due=DUE, late=TENTH)
     hand_in(book, "ada", "a", 4, late=HOUR)
@@ -159,6 +161,7 @@ def test_work_that_is_not_graded_yet(book):
     assert (found.points, found.waiting) == (None, True)
 
 
+@pytest.mark.slow
 def test_who_is_on_the_sheet(book):
     for name in ("ada", "bob", "cyn", "dan"):
         hand_in(book, name, name, 2)

@@ -36,6 +36,7 @@ def course(book):
     return book
 
 
+@pytest.mark.slow
 def test_a_lab(course):
     found = of_lab(course, LAB)
     assert (found.handed_in, found.graded, found.full_marks, found.late) == (4, 3, 2, 1)
@@ -44,6 +45,7 @@ def test_a_lab(course):
     assert found.to_full_marks == timedelta(hours=1.5)
 
 
+@pytest.mark.slow
 def test_its_tasks(course):
     rules, order = of_lab(course, LAB).tasks
     assert (rules.task, rules.learners, rules.mean, rules.max_points) == ("rules", 3, pytest.approx(8 / 3), 4.0)
@@ -53,6 +55,7 @@ def test_its_tasks(course):
     assert order.diagnoses == [(ORDER, 1)]
 
 
+@pytest.mark.slow
 def test_a_regrade_is_seen_and_the_old_grade_is_not(course):
     hand_in(course, "cyn", "c2", tasks=[task("rules", 4.0, 4.0), task("order", 4.0, 4.0)], spec_version="two")
     found = of_lab(course, LAB)

@@ -34,6 +34,7 @@ def test_many_calls_are_on_their_way_at_once(two: tuple[Endpoint, Endpoint]) -> 
         one.finish(numbers[0])
 
 
+@pytest.mark.slow
 def test_many_threads_call_at_once_and_each_gets_its_own_answer(two: tuple[Endpoint, Endpoint]) -> None:
     one, other = two
     other.on("echo", echo)
@@ -137,6 +138,7 @@ def test_what_nobody_answers_is_named_with_what_is(
         one.call("two", Message("eco"), WAIT)
 
 
+@pytest.mark.slow
 def test_a_call_that_comes_before_its_handler_is_registered_waits_for_it(two: tuple[Endpoint, Endpoint]) -> None:
     one, other = two
     early = one.start("two", Message("echo", {"x": 4}))
@@ -146,6 +148,7 @@ def test_a_call_that_comes_before_its_handler_is_registered_waits_for_it(two: tu
     assert one.finish(early, WAIT).fields == {"x": 4}
 
 
+@pytest.mark.slow
 def test_a_call_that_comes_before_a_handler_that_never_is_registered_is_refused(
     two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +159,7 @@ def test_a_call_that_comes_before_a_handler_that_never_is_registered_is_refused(
         one.call("two", Message("echo"), WAIT)
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_late_is_named_and_forgotten(two: tuple[Endpoint, Endpoint]) -> None:
     one, other = two
     kept: list[Reply] = []

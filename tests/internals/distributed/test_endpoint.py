@@ -152,6 +152,7 @@ def test_one_of_a_lost_ones_name_can_come_back(opener: Opener) -> None:
         one.receive("stale", "two", 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 5])
 def test_closing_ends_every_wait_with_an_error(two: tuple[Endpoint, Endpoint], threads: int) -> None:
     one, other = two
@@ -193,6 +194,7 @@ def test_a_peers_loss_ends_every_wait_for_it_and_no_other(opener: Opener) -> Non
         assert other.result(WAIT).fields == {"n": 1}
 
 
+@pytest.mark.slow
 def test_a_sender_waits_for_who_does_not_receive(
     two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_every_rank_says_who_called_what(mistake: Callable[[Group], Any]) -> Non
             assert f"rank {odd} called" in str(error)
 
 
+@pytest.mark.slow
 def test_a_mismatch_that_comes_with_the_first_message_is_found_at_once() -> None:
     assert [type(error) for error in outcomes(2, shapes, then=False)] == [MismatchError] * 2
 

@@ -201,6 +201,7 @@ def test_a_fully_sharded_module_makes_the_steps_of_one_process(name: str, units:
         check_same([state for state, _ in answers], alone(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_only_a_unit_is_whole_at_a_time(ranks: int) -> None:
     model = net()
@@ -278,6 +279,7 @@ def test_a_unit_used_twice_and_one_not_used() -> None:
     check_same(run_threads(2, used_twice), model.state_dict())
 
 
+@pytest.mark.slow
 def test_all_ways_end_at_the_same_bits() -> None:
     """What is added is added in one order where there are two ranks, so the ways can't differ."""
 
@@ -314,7 +316,7 @@ def test_wrappers_are_let_go_of() -> None:
     before = len(accumulated)
     run_threads(1, member)
     gc.collect()
-    assert len(accumulated) == before
+    assert len(accumulated) <= before  # what earlier tests left may have gone meanwhile
 
 
 def shared_weight() -> nn.Module:

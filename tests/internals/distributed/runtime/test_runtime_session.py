@@ -131,6 +131,7 @@ def test_late_messages_change_nothing(build: Build, seed: int) -> None:
         assert not any(len(server.worker.rendezvous) for server in slow.servers.values())
 
 
+@pytest.mark.slow
 def test_gradients_across_a_border(cluster: runtime.InprocCluster) -> None:
     def build(placed: bool) -> Built:
         rng = np.random.default_rng(3)
@@ -240,6 +241,7 @@ def test_what_an_optimizer_remembers_is_beside_its_variable(cluster: runtime.Inp
         assert session.run(built[0].by_name["v/Adam/step"]) == 1
 
 
+@pytest.mark.slow
 def test_save_and_restore(cluster: runtime.InprocCluster, tmp_path: Path) -> None:
     built = perceptron(True, np.random.default_rng(2))
     with cluster.session(built[0]) as session:
@@ -255,6 +257,7 @@ def test_save_and_restore(cluster: runtime.InprocCluster, tmp_path: Path) -> Non
         check_equal([local.run(here[1], here[2])[2:3]], [want[0][2:3]])
 
 
+@pytest.mark.slow
 def test_several_clients_run_steps_at_once(cluster: runtime.InprocCluster) -> None:
     """Each adds to one variable; no step is lost, and none sees another's values on the way."""
     failures: list[BaseException] = []

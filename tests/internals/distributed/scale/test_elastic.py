@@ -175,6 +175,7 @@ def test_leaving_and_joining_changes_no_number() -> None:
     assert sum(fits) == 1
 
 
+@pytest.mark.slow
 def test_too_few_members_is_an_error_not_a_wait_without_end() -> None:
     network = Network()
     rendezvous = Rendezvous(network.endpoint(NAME), 2, 2)
@@ -185,6 +186,7 @@ def test_too_few_members_is_an_error_not_a_wait_without_end() -> None:
     rendezvous.close()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_rendezvous_is_noticed() -> None:
     network = Network()
     Rendezvous(network.endpoint(NAME), 2, 2)
@@ -272,6 +274,7 @@ def test_a_state_that_was_not_kept_is_not_taken_back() -> None:
         fresh().take_back()
 
 
+@pytest.mark.slow
 def test_who_comes_after_the_end_has_nothing_to_do() -> None:
     network = Network()
     rendezvous = Rendezvous(network.endpoint(NAME), 1, 2)

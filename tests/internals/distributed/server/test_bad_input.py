@@ -73,6 +73,7 @@ def test_rows_that_do_not_fit(job: Job, ids: list, gradients: np.ndarray, said: 
         client.push({}, rows={"t": (ids, gradients)})
 
 
+@pytest.mark.slow
 def test_before_init(job: Job) -> None:
     client = job.client()
     client._links._deadline = 0.1

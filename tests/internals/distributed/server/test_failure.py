@@ -244,6 +244,7 @@ def test_all_start_again_from_their_checkpoints(job: Callable[..., Job], tmp_pat
     assert min(step for _, step in done[0].losses) == 2
 
 
+@pytest.mark.slow
 def test_a_server_comes_back(job: Callable[..., Job], tmp_path: Path) -> None:
     undisturbed = job(shards=1, every=2).train(1, 6)
     one = job(shards=1, every=2, checkpoint=tmp_path)
@@ -270,6 +271,7 @@ def test_tables_come_back_too(job: Callable[..., Job], tmp_path: Path) -> None:
     assert (again.pull_rows({"users": np.arange(100)}, create=False)["users"] == rows).all()
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_is_named(job: Callable[..., Job]) -> None:
     one = job(servers=2, shards=1)
     client = one.client()
@@ -290,6 +292,7 @@ def test_a_server_that_comes_back_empty_is_named(job: Callable[..., Job]) -> Non
         client.pull()
 
 
+@pytest.mark.slow
 def test_who_is_waited_for_is_named(job: Callable[..., Job]) -> None:
     one = job(servers=2, shards=3)
     client, other = one.client(0), one.client(1)
