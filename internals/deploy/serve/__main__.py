@@ -30,6 +30,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--wait-ms", type=float, default=0.0, help="that a request waits for others (%(default)s)")
     parser.add_argument("--queue", type=int, default=known.queue, help="rows that may wait (%(default)s)")
     parser.add_argument("--workers", type=int, default=known.workers, help="processes of a version (%(default)s)")
+    parser.add_argument("--threads", type=int, default=known.threads, help="of a process; 0 shares out the processors")
     parser.add_argument("--pad", action="append", default=[], metavar="SIZE=FILL", help="an open size that is padded")
     parser.add_argument("--keep", type=int, default=known.keep, help="newest versions kept loaded (%(default)s)")
     parser.add_argument("--poll", type=float, default=known.poll, help="seconds between looks (%(default)s)")
@@ -53,6 +54,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error("give the directory of the models")
     if options.workers < 1:
         parser.error(f"--workers must be at least 1, got {options.workers}")
+    if options.threads < 0:
+        parser.error(f"--threads must be 0 or more, got {options.threads}")
     for name in ("deadline", "limit", "idle", "largest"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
@@ -88,7 +91,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         if not name.isidentifier():
             raise ValueError(f"--pad {one!r}: expected SIZE=FILL, such as time=0")
         fill[name] = float(value or 0)
-    names = ("size", "queue", "workers", "keep", "poll", "deadline", "largest", "limit", "idle", "loader")
+    names = ("size", "queue", "workers", "threads", "keep", "poll", "deadline", "largest", "limit", "idle", "loader")
     kept = {name: getattr(options, name) for name in names}
     return Settings(wait=options.wait_ms / 1000, fill=fill, finite=not options.allow_nan, **kept)
 

@@ -41,6 +41,9 @@ class Settings:
         See `Batcher`; of each version.
     workers : int
         Processes of each version.
+    threads : int
+        Of a process, for linear algebra; 0 divides the processors among the workers of a version, and leaves one to the
+        server itself: where they fight for processors, every thread of a product waits for the one that has none.
     fill : mapping of str to number
         Open sizes that are padded, and with what; see `Joiner`.
     keep : int
@@ -65,6 +68,7 @@ class Settings:
     wait: float = 0.0
     queue: int = 1024
     workers: int = 1
+    threads: int = 0
     fill: Mapping[str, float] = field(default_factory=dict)
     keep: int = 2
     poll: float = 1.0
@@ -161,7 +165,7 @@ class Server:
             path / str(version.number),
             kept.loader,
             kept.size,
-            max(1, (os.cpu_count() or 1) // kept.workers),
+            kept.threads or max(1, ((os.cpu_count() or 1) - 1) // kept.workers),
             kept.limit,
         )
         name = f"{model.name}/{version.number}"
