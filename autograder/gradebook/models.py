@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD = "0002"
+HEAD = "0003"
 """The schema this code is written for; the newest file in ``migrations/versions``."""
 
 
@@ -256,3 +256,45 @@ class Audit(Base):
     new: Mapped[str] = mapped_column(Text)
     """Before and after, as JSON; ``null`` where there was nothing."""
     why: Mapped[str] = mapped_column(Text)
+
+
+class Job(Base):
+    """A grading that is to be done, once for a submission, a spec version and a mode. See `autograder.queue`."""
+
+    __tablename__ = "job"
+    __table_args__ = (
+        UniqueConstraint("submission_id", "spec_version", "mode"),
+        Index(None, "state", "priority", "turn", "id"),
+        Index(None, "learner_id", "priority", "turn"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submission.id"))
+    learner_id: Mapped[int] = mapped_column(ForeignKey("learner.id"))
+    spec_version: Mapped[str] = mapped_column(String(40))
+    mode: Mapped[str] = mapped_column(String(20))
+    state: Mapped[str] = mapped_column(String(10))
+    """``waiting``, ``leased`` to a worker, ``done``, or ``parked``: not tried again unless somebody asks."""
+    priority: Mapped[int]
+    """The smallest goes first."""
+    turn: Mapped[int]
+    """Among equals in priority the smallest goes first; each learner has one job a turn."""
+    reason: Mapped[str] = mapped_column(Text)
+    """Why it is to be done."""
+    tries: Mapped[int]
+    fault: Mapped[str] = mapped_column(Text)
+    """What went wrong last, or why it is parked."""
+    parked_by: Mapped[str] = mapped_column(String(255))
+    """The person who parked it; nobody, where the queue did."""
+    enqueued_at: Mapped[datetime] = mapped_column(Moment)
+    since: Mapped[datetime] = mapped_column(Moment)
+    """Since when it has been in its state."""
+    not_before: Mapped[datetime | None] = mapped_column(Moment)
+    holder: Mapped[str] = mapped_column(Text)
+    """The worker that has it, or had it last."""
+    token: Mapped[str] = mapped_column(String(32))
+    """Of the lease; only who knows it may report what came of the job."""
+    beat: Mapped[int]
+    """Counted up by the holder while it is at work."""
+    lease_seconds: Mapped[float]
+    """For how long the holder may stand still before others take it for dead."""

@@ -203,51 +203,55 @@ class Gradebook:
         A settled grade for the same spec version and mode stands: the report is then not recorded again.
         """
         with self.writing("record the grade") as session:
-            submission = session.get(Submission, submission_id, with_for_update=True)
-            if submission is None:
-                raise GradebookError(f"gradebook {self.where}: there is no submission {submission_id} to grade.")
-            if submission.sha256 != report.sha256:
-                raise GradebookError(
-                    f"gradebook {self.where}: submission {submission_id} has other bytes than the report is about."
-                )
-            before = session.scalars(
-                select(Grade)
-                .where(
-                    Grade.submission_id == submission_id,
-                    Grade.spec_version == report.spec_version,
-                    Grade.mode == report.mode,
-                )
-                .order_by(Grade.run)
-            ).all()
-            if before and before[-1].settled:
-                return before[-1].id
-            grade = Grade(
-                submission_id=submission_id,
-                spec_version=report.spec_version,
-                mode=report.mode,
-                run=len(before) + 1,
-                points=report.points,
-                max_points=report.max_points,
-                full_marks=report.full_marks,
-                settled=settled(report),
-                graded_at=datetime.fromisoformat(report.graded_at) if report.graded_at else now(),
-                report=report.to_json(),
+            return self.record_in(session, submission_id, report)
+
+    def record_in(self, session: Session, submission_id: int, report: Report) -> int:
+        """As `record`, in a transaction that is open and writes more."""
+        submission = session.get(Submission, submission_id, with_for_update=True)
+        if submission is None:
+            raise GradebookError(f"gradebook {self.where}: there is no submission {submission_id} to grade.")
+        if submission.sha256 != report.sha256:
+            raise GradebookError(
+                f"gradebook {self.where}: submission {submission_id} has other bytes than the report is about."
             )
-            session.add(grade)
-            session.flush()
-            session.add_all(
-                TaskGrade(
-                    grade_id=grade.id,
-                    position=position,
-                    task=task.name,
-                    verdict=task.verdict,
-                    cause=task.cause,
-                    points=task.points,
-                    max_points=task.max_points,
-                    diagnosis=printable(task.diagnosis[0]) if task.diagnosis else "",
-                )
-                for position, task in enumerate(report.tasks)
+        before = session.scalars(
+            select(Grade)
+            .where(
+                Grade.submission_id == submission_id,
+                Grade.spec_version == report.spec_version,
+                Grade.mode == report.mode,
             )
+            .order_by(Grade.run)
+        ).all()
+        if before and before[-1].settled:
+            return before[-1].id
+        grade = Grade(
+            submission_id=submission_id,
+            spec_version=report.spec_version,
+            mode=report.mode,
+            run=len(before) + 1,
+            points=report.points,
+            max_points=report.max_points,
+            full_marks=report.full_marks,
+            settled=settled(report),
+            graded_at=datetime.fromisoformat(report.graded_at) if report.graded_at else now(),
+            report=report.to_json(),
+        )
+        session.add(grade)
+        session.flush()
+        session.add_all(
+            TaskGrade(
+                grade_id=grade.id,
+                position=position,
+                task=task.name,
+                verdict=task.verdict,
+                cause=task.cause,
+                points=task.points,
+                max_points=task.max_points,
+                diagnosis=printable(task.diagnosis[0]) if task.diagnosis else "",
+            )
+            for position, task in enumerate(report.tasks)
+        )
         return grade.id
 
     def standing(self, submission_id: int, spec_version: str, mode: str) -> Report | None:
