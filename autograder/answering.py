@@ -12,6 +12,7 @@ import numpy.random  # noqa: F401  the children share it
 
 from autograder import grade, notebook, sandbox, slicing, spec
 from autograder.feedback import html, terminal
+from autograder.feedback.catalogue import speaking
 from autograder.oracles import OracleError
 from autograder.report import Report
 
@@ -96,17 +97,19 @@ def prepare(about: str) -> Prepared | None:
 
 def answer(request: dict[str, Any], reply: Reply, prepared: Prepared | None = None) -> None:
     """Answer one request: any number of progress replies, then one with a report or an error in words."""
-    try:
-        if request.get("do") == "check":
-            reply(check(request, lambda sentence: reply({"progress": sentence}), prepared))
-        elif request.get("do") == "submit":
-            from autograder import submission
+    # The asking kernel's language: this process may have been started by another.
+    with speaking(request.get("language", "")):
+        try:
+            if request.get("do") == "check":
+                reply(check(request, lambda sentence: reply({"progress": sentence}), prepared))
+            elif request.get("do") == "submit":
+                from autograder import submission
 
-            reply(submission.answer(request, reply))
-        else:
-            reply({"error": "The checker does not know this request."})
-    except (grade.GradeError, notebook.NotebookError, ValueError) as error:
-        reply({"error": str(error)})
+                reply(submission.answer(request, reply))
+            else:
+                reply({"error": "The checker does not know this request."})
+        except (grade.GradeError, notebook.NotebookError, ValueError) as error:
+            reply({"error": str(error)})
 
 
 def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Prepared | None = None) -> dict[str, Any]:

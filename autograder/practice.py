@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from autograder import warm
+from autograder.feedback.catalogue import language
 from autograder.oracles.runtime import RuntimeUnsafe
 from autograder.report import Report
 
@@ -72,6 +73,7 @@ def check(*tasks: str, lab: str = "") -> Checked:
         )
     request = {
         "do": "check",
+        "language": language(),
         "tasks": list(tasks),
         "lab": lab,
         "file": notebook_file(shell.user_ns),

@@ -243,6 +243,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
         Shows where it is stored and the feedback; true if and only if it earned full marks.
     """
     from autograder import practice, warm
+    from autograder.feedback.catalogue import language
 
     shell = practice.notebook_shell()
     if shell is None and path is None:
@@ -257,6 +258,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
         )
     request = {
         "do": "submit",
+        "language": language(),
         "file": os.path.abspath(found),
         "lab": lab or "",
         "home": os.environ.get("AUTOGRADER_HOME", ""),
@@ -286,6 +288,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
 def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """The warm process's side of `submit`: store, tell, grade, record, show."""
     from autograder.feedback import Feedback
+    from autograder.feedback.catalogue import say
     from autograder.gradebook import GradebookError
 
     # This process serves notebooks with different settings; a child may change its own environment.
@@ -312,7 +315,7 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
     from autograder.feedback import words
 
     before = f"{stored.line} {words.recorded_mode(report)}"
-    shown = Feedback(report, before=before, link=f"{base}autograder/", label="All labs and grades")
+    shown = Feedback(report, before=before, link=f"{base}autograder/", label=say("pages.labs_and_grades"))
     return {"report": report.to_json(), "html": shown._repr_html_(), "text": repr(shown)}
 
 

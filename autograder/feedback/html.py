@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.feedback import words
+from autograder.feedback.catalogue import language, say
 from autograder.report import Report
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {"prose": prose, "points": words.points, "number": words.number}
-    env.globals["words"] = words
+    env.globals |= {"words": words, "say": say, "language": language}
     return env
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.feedback import words
+from autograder.feedback.catalogue import say
 from autograder.report import CounterExample, Report, TaskResult
 
 COLOURS = {
@@ -21,6 +22,8 @@ COLOURS = {
     "failed": "red",
     "refused": "magenta",
     "ungraded": "yellow",
+    "pending": "cyan",
+    "marked": "cyan",
 }
 
 
@@ -45,19 +48,19 @@ def _example(task: TaskResult, example: CounterExample) -> list[RenderableType]:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     if example.inputs:
-        grid.add_row("inputs", plain(example.inputs))
+        grid.add_row(say("feedback.inputs").lower(), plain(example.inputs))
     if example.replay:
-        grid.add_row("run this", _code(example.replay))
+        grid.add_row(say("feedback.run"), _code(example.replay))
     if example.expected:
-        grid.add_row("expected", plain(example.expected))
+        grid.add_row(say("feedback.expected").lower(), plain(example.expected))
     if example.got:
-        grid.add_row("got", plain(example.got))
+        grid.add_row(say("feedback.got").lower(), plain(example.got))
     parts: list[RenderableType] = [
-        plain(f"{words.example_heading(task)}:", "bold"),
+        plain(say("feedback.colon", text=words.example_heading(task)), "bold"),
         Padding(grid, (0, 0, 0, 2)),
     ]
     if oracles := words.oracles(task):
-        parts.append(plain(f"  The expected answer is from {oracles}.", "dim"))
+        parts.append(plain("  " + say("feedback.oracles", oracles=oracles), "dim"))
     return parts
 
 
@@ -73,17 +76,29 @@ def _task(task: TaskResult) -> RenderableType:
     if task.message:
         body.append(plain(task.message))
     body += [plain(words.part(part)) for part in task.properties]
+    body += [plain(words.cost(cost)) for cost in task.costs]
+    for key, text in (("written.answer", task.answer), ("written.comment", task.comment)):
+        if text:
+            body += [plain(say("feedback.colon", text=say(key)), "bold"), Padding(plain(text), (0, 0, 0, 2))]
     if task.counter_example:
         body += _example(task, task.counter_example)
     if task.diagnosis:
-        body.append(plain("What this looks like:", "bold"))
+        body.append(plain(say("feedback.colon", text=say("feedback.looks_like")), "bold"))
         listing = Table.grid(padding=(0, 1))
         for count, line in enumerate(task.diagnosis, 1):
             listing.add_row(*([f"{count}."] if len(task.diagnosis) > 1 else []), plain(line))
         body.append(Padding(listing, (0, 0, 0, 2)))
+    if task.hints:
+        body.append(plain(say("feedback.colon", text=say("hint.head")), "bold"))
+        body += [Padding(plain(hint), (0, 0, 0, 2)) for hint in task.hints]
+    if words.next_hint(task):
+        body.append(plain(words.next_hint(task), "dim"))
     if task.traceback:
-        body += [plain("Where your code stopped:", "bold"), Padding(plain(task.traceback.rstrip()), (0, 0, 0, 2))]
-    body += [plain(f"Note: {note}") for note in task.notes]
+        body += [
+            plain(say("feedback.colon", text=say("feedback.stopped")), "bold"),
+            Padding(plain(task.traceback.rstrip()), (0, 0, 0, 2)),
+        ]
+    body += [plain(say("feedback.note", note=note)) for note in task.notes]
     if task.verdict == "right" and words.cases(task):
         body.append(plain(words.cases(task), "dim"))
     return Group(head, *(Padding(part, (0, 0, 0, 4)) for part in body))
@@ -101,13 +116,13 @@ def show(report: Report, console: Console | None = None) -> None:
     if line := words.ungraded_line(report):
         console.print(plain(line))
     for note in report.notes:
-        console.print(plain(f"Note: {note}"))
+        console.print(plain(say("feedback.note", note=note)))
     trail = [
         report.file,
-        f"spec {report.spec_version}",
-        f"seed {report.seed}",
+        say("feedback.spec", version=report.spec_version),
+        say("feedback.seed", seed=report.seed),
         report.sandbox,
-        f"{report.seconds:.1f} s",
+        say("feedback.seconds", seconds=f"{report.seconds:.1f}"),
     ]
     console.print(plain(" · ".join(part for part in trail if part), "dim"))
 
@@ -118,11 +133,11 @@ def brief(report: Report, width: int = 100) -> str:
     console = Console(file=buffer, width=width, color_system=None, highlight=False, force_terminal=False)
     for task in report.tasks:
         console.print(_task(task))
-    for line in [words.ungraded_line(report), *(f"Note: {note}" for note in report.notes)]:
+    for line in [words.ungraded_line(report), *(say("feedback.note", note=note) for note in report.notes)]:
         if line:
             console.print(plain(line))
     if report.tasks and not report.full_marks:
-        console.print(plain(f"Practice, seed {report.seed}."))
+        console.print(plain(say("feedback.brief", seed=report.seed)))
     return _stripped(buffer)
 
 

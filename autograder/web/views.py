@@ -50,7 +50,7 @@ class LabView:
         """(verdict, sign, word, points) of a task in the best submission."""
         for name, verdict, points, _ in self.best.tasks if self.best else ():
             if name == task:
-                return verdict, *words.VERDICTS.get(verdict, ("–", verdict)), points
+                return verdict, *words.verdict_word(verdict), points
         return None
 
 
