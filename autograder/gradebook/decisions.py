@@ -44,6 +44,7 @@ class Terms:
     points: float | None = None
     late: LateRule = NO_RULE
     line_item: str = ""
+    results: datetime | None = None
 
     def facts(self) -> dict[str, Any]:
         """As the audit keeps them."""
@@ -55,6 +56,7 @@ class Terms:
             "points": self.points,
             "late": str(self.late),
             "line_item": self.line_item,
+            "results": self.results and self.results.isoformat(),
         }
 
 
@@ -69,6 +71,7 @@ def terms_of(row: Assignment) -> Terms:
         row.points,
         LateRule.from_json(row.late),
         row.line_item,
+        row.results,
     )
 
 
@@ -94,10 +97,12 @@ def assign(book: Gradebook, lab: str, *, by: str, why: str = "", **changes: Any)
     late : LateRule
     line_item : str
         The address of the column in the learning platform's gradebook.
+    results : datetime or None
+        From when learners see what they earned, with a zone; at once, if None.
     """
     if unknown := sorted(set(changes) - (set(Terms.__dataclass_fields__) - {"lab"})):
         raise TypeError(f"assign: there is no {unknown[0]!r}; there are {', '.join(Terms.__dataclass_fields__)}.")
-    for name in ("released", "due"):
+    for name in ("released", "due", "results"):
         changes |= {name: _utc(book, changes[name])} if changes.get(name) is not None else {}
     with book.deciding("change an assignment") as session:
         row = session.scalar(select(Assignment).where(Assignment.lab == lab))
@@ -109,6 +114,7 @@ def assign(book: Gradebook, lab: str, *, by: str, why: str = "", **changes: Any)
             session.add(row)
         row.released, row.due, row.zone, row.policy = new.released, new.due, new.zone, new.policy
         row.points, row.late, row.line_item = new.points, new.late.to_json(), new.line_item
+        row.results = new.results
         note(session, who=by, what="assignment", old=old and old.facts(), new=new.facts(), why=why, lab=lab)
     return new
 

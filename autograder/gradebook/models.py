@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-HEAD = "0003"
+HEAD = "0004"
 """The schema this code is written for; the newest file in ``migrations/versions``."""
 
 
@@ -193,6 +193,8 @@ class Assignment(Base):
     """The late rule as JSON: see `policy.LateRule`."""
     line_item: Mapped[str] = mapped_column(Text)
     """The address of its column in the learning platform's gradebook."""
+    results: Mapped[datetime | None] = mapped_column(Moment)
+    """From when learners see what they earned; at once, if not given."""
 
 
 class Extension(Base):
