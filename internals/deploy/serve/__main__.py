@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from internals.deploy.serve.answers import Answers
-from internals.deploy.serve.http import Lines, http_server
+from internals.deploy.serve.http import Lines, http_server, requests
 from internals.deploy.serve.kubernetes import Deployment, manifests, to_yaml
 from internals.deploy.serve.server import Server, Settings, log
+
+SERVING = {
+    "size": "--batch-size",
+    "wait_ms": "--wait-ms",
+    "queue": "--queue",
+    "workers": "--workers",
+    "threads": "--threads",
+    "keep": "--keep",
+    "poll": "--poll",
+    "deadline": "--deadline",
+    "largest": "--largest",
+    "limit": "--limit",
+    "idle": "--idle",
+    "loader": "--loader",
+    "marker": "--marker",
+}
+"""What a command line in a cluster repeats."""
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -41,6 +60,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that SIGTERM waits (%(default)s)")
     parser.add_argument("--allow-nan", action="store_true", help="pass on NaN and infinity")
     parser.add_argument("--loader", metavar="MODULE:FUNCTION", help="what loads a version's directory")
+    parser.add_argument("--marker", default=known.marker, metavar="FILE", help="with it, a version is complete")
     parser.add_argument("--quiet", action="store_true", help="no line of log for each request")
     parser.add_argument("--kubernetes", action="store_true", help="print manifests, and serve nothing")
     parser.add_argument("--name", default="models", help="of what stands in the cluster (%(default)s)")
@@ -56,6 +76,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"--workers must be at least 1, got {options.workers}")
     if options.threads < 0:
         parser.error(f"--threads must be 0 or more, got {options.threads}")
+    for name in ("port", "admin_port"):
+        if not 0 <= (getattr(options, name) or 0) < 2**16:
+            parser.error(f"--{name.replace('_', '-')} must be 0 to 65535, got {getattr(options, name)}")
     for name in ("deadline", "limit", "idle", "largest"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
@@ -73,8 +96,13 @@ def in_a_cluster(options: argparse.Namespace) -> str:
     if not (least.isdigit() and most.isdigit()):
         raise ValueError(f"--replicas {options.replicas!r}: expected LEAST:MOST, such as 2:8")
     kept = {name: getattr(options, name) for name in ("name", "image", "claim", "cpu", "memory", "grace")}
-    arguments = ["--batch-size", str(options.size), "--wait-ms", f"{options.wait_ms:g}", "--queue", str(options.queue)]
-    arguments += ["--workers", str(options.workers)] + [f"--pad={one}" for one in options.pad]
+    settings_of(options)  # what makes no sense is told here, not by a pod
+    arguments = [f"--pad={one}" for one in options.pad]
+    arguments += [flag for flag, given in (("--allow-nan", options.allow_nan), ("--quiet", options.quiet)) if given]
+    for name, flag in SERVING.items():
+        value = getattr(options, name)
+        if value not in (None, ""):
+            arguments += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
     return to_yaml(manifests(Deployment(least=int(least), most=int(most), **kept), arguments))
 
 
@@ -88,12 +116,40 @@ def settings_of(options: argparse.Namespace) -> Settings:
     fill = {}
     for one in options.pad:
         name, _, value = one.partition("=")
+        try:
+            fill[name] = float(value or 0)
+        except ValueError:
+            name = ""
         if not name.isidentifier():
             raise ValueError(f"--pad {one!r}: expected SIZE=FILL, such as time=0")
-        fill[name] = float(value or 0)
-    names = ("size", "queue", "workers", "threads", "keep", "poll", "deadline", "largest", "limit", "idle", "loader")
-    kept = {name: getattr(options, name) for name in names}
-    return Settings(wait=options.wait_ms / 1000, fill=fill, finite=not options.allow_nan, **kept)
+    translated = {"wait": options.wait_ms / 1000, "fill": fill, "finite": not options.allow_nan}
+    kept = {one.name: getattr(options, one.name) for one in fields(Settings) if one.name not in translated}
+    return Settings(**translated, **kept)
+
+
+def token_in(path: Path | None) -> str | None:
+    """The token that operators must give.
+
+    Raises
+    ------
+    OSError, ValueError
+    """
+    if path is None:
+        return None
+    token = path.read_text(encoding="utf-8").strip()
+    if not (token.isascii() and token.isprintable() and token):
+        raise ValueError(f"--admin-token-file {path}: expected one line of ASCII, such as `openssl rand -hex 32` gives")
+    return token
+
+
+async def _start(server: Server, stop: asyncio.Event) -> None:
+    try:
+        await server.start()
+    except BaseException:
+        stop.set()
+        raise
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through it again takes as long as many requests
 
 
 async def serve(options: argparse.Namespace) -> int:
@@ -101,8 +157,7 @@ async def serve(options: argparse.Namespace) -> int:
     from tornado.netutil import bind_sockets
 
     server = Server(options.directory, settings_of(options))
-    token = options.admin_token_file.read_text().strip() if options.admin_token_file else None
-    https = [(http_server(Answers(server, token=token)), options.host, options.port)]
+    https = [(http_server(Answers(server, token=token_in(options.admin_token_file))), options.host, options.port)]
     if options.admin_port is not None:
         https.append((http_server(Answers(server, admin=True)), "127.0.0.1", options.admin_port))
     ports = []
@@ -116,8 +171,10 @@ async def serve(options: argparse.Namespace) -> int:
     about = {"event": "listening", "host": options.host, "port": ports[0], "admin_port": (*ports, None)[1]}
     log.info("listening", extra={"about": about})
     try:
-        starting = asyncio.create_task(server.start())
+        starting = asyncio.create_task(_start(server, stop))
         await stop.wait()
+        if starting.done():
+            starting.result()
         starting.cancel()
         log.info("draining", extra={"about": {"event": "draining", "in_flight": server.in_flight}})
         done = await server.drain(options.grace)
@@ -146,7 +203,7 @@ def main() -> int:
     log.propagate = False
     log.setLevel(logging.INFO)
     if options.quiet:
-        log.addFilter(lambda record: getattr(record, "about", {}).get("event") != "request")
+        requests.setLevel(logging.WARNING)
     try:
         return asyncio.run(serve(options))
     except (OSError, ValueError, ImportError) as error:

@@ -17,6 +17,7 @@ from internals.deploy.serve.answers import IDENTITY, Answer, Answers, Asked, ref
 from internals.deploy.serve.errors import ServeError
 
 log = logging.getLogger("internals.deploy.serve")
+requests = logging.getLogger("internals.deploy.serve.requests")
 
 LARGEST_HEADER = 16 * 2**10
 
@@ -125,7 +126,7 @@ class Exchange:
         asked = self._asked
         if asked.model:
             self._answers.server.metrics.answered(asked.model, asked.version, status, took)
-        if log.isEnabledFor(logging.INFO):
+        if requests.isEnabledFor(logging.INFO):
             about = {
                 "event": "request",
                 "method": asked.method,
@@ -136,7 +137,7 @@ class Exchange:
                 "version": asked.version,
                 "id": asked.headers.get(IDENTITY, "")[:200],
             }
-            log.info("request", extra={"about": about})
+            requests.info("request", extra={"about": about})
 
 
 def http_server(answers: Answers) -> Any:

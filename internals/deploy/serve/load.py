@@ -14,7 +14,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +23,12 @@ Body = Callable[[int], bytes]
 Check = Callable[[int, bytes], bool]
 LOST = 0
 """The status of a request without an answer."""
+
+
+def nearest_rank(values: Sequence[float], share: float) -> float:
+    """The value that a share of the others does not exceed; NaN if there is none."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
 
 @dataclass
@@ -41,6 +47,9 @@ class Report:
         Seconds of the run.
     errors : list of str
         Of requests that were lost, the first few.
+    late : list of float
+        Of each request, the seconds between when it was due and when it was sent: the generator's own delay. Where it
+        shares its processors with the server, a part of what it reports is its own.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -48,13 +57,11 @@ class Report:
     wrong: int = 0
     took: float = 0.0
     errors: list[str] = field(default_factory=list)
+    late: list[float] = field(default_factory=list)
 
     def percentile(self, share: float) -> float:
         """Seconds within which a share of the answers came, by nearest rank; NaN if none did."""
-        if not self.seconds:
-            return float("nan")
-        ordered = sorted(self.seconds)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        return nearest_rank(self.seconds, share)
 
     @property
     def throughput(self) -> float:
@@ -116,8 +123,10 @@ class Connection:
 async def _one(
     connection: Connection, number: int, due: float, body: Body, kind: str, check: Check | None, to: Report
 ) -> None:
+    data = body(number)
+    to.late.append(time.perf_counter() - due)
     try:
-        status, content = await connection.send(body(number), kind)
+        status, content = await connection.send(data, kind)
     except (OSError, EOFError, TimeoutError) as error:
         to.statuses[LOST] += 1
         if len(to.errors) < 10:
@@ -261,6 +270,8 @@ def main() -> int:
         print(f"load: {error}")
         return 2
     print(report)
+    if options.rate:
+        print(f"  of which the generator's own delay: p99 {1000 * nearest_rank(report.late, 0.99):.2f} ms")
     for line in report.errors:
         print(f"  {line}")
     return 0 if set(report.statuses) == {200} else 1

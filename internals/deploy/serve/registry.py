@@ -9,7 +9,8 @@ new request is sent to it, and it is dropped when the last one that uses it has 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,10 @@ from internals.deploy.serve.errors import BadRequest, NotFound, Unavailable
 
 LOADING, AVAILABLE, DRAINING, FAILED = "LOADING", "AVAILABLE", "DRAINING", "FAILED"
 ONNX = "model.onnx"
+MARKERS = (MANIFEST, ONNX)
 LARGEST = 2**31
+Found = tuple[Path, dict[int, Any] | OSError]
+"""Where a model is, and what versions it has."""
 
 
 @dataclass(eq=False)
@@ -48,38 +52,64 @@ class Version:
     runner: Any = None
 
 
-def versions_in(base: Path) -> dict[int, Any]:
+def versions_in(base: Path, markers: Sequence[str] = MARKERS) -> dict[int, Any]:
     """The complete versions in a model's directory, each with a mark that changes when it is replaced.
 
-    A directory is complete when it has a manifest, which `internals.deploy.save` writes last, or a ``model.onnx``.
-    Names that are not whole numbers are passed over.
+    A directory is complete when it has one of `markers`: a manifest, which `internals.deploy.save` writes last, or a
+    ``model.onnx``. An empty marker is the directory itself. Names that are not whole numbers are passed over. A version
+    that can't be looked at is there all the same: loading it will say why not.
+
+    Raises
+    ------
+    OSError
+        The directory is there, and can't be read.
     """
     found: dict[int, Any] = {}
     try:
         entries = list(base.iterdir())
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return found
     for entry in entries:
         if not (entry.name.isascii() and entry.name.isdigit()) or int(entry.name) >= LARGEST:
             continue
-        for name in (MANIFEST, ONNX):
+        for name in markers:
             try:
-                about = (entry / name).stat()
-            except OSError:
+                about = os.stat(f"{entry}/{name}")  # with a slash at its end, only a directory
+            except (FileNotFoundError, NotADirectoryError):
                 continue
+            except OSError as error:
+                found[int(entry.name)] = str(error)
+                break
             found[int(entry.name)] = (about.st_ino, about.st_mtime_ns, about.st_size)
             break
     return found
 
 
-def models_in(base: Path) -> dict[str, Path]:
-    """The models in a directory: those that have a version; or the directory itself, if it has versions."""
-    if versions_in(base):
-        return {base.resolve().name: base}
+def models_in(base: Path, markers: Sequence[str] = MARKERS) -> dict[str, Found]:
+    """The models in a directory, those that have a version, or the directory itself, if it has versions.
+
+    Where one of the models' directories can't be read, its error stands in place of its versions.
+
+    Raises
+    ------
+    OSError
+        The directory itself can't be read.
+    """
+    if own := versions_in(base, markers):
+        return {base.resolve().name: (base, own)}
     try:
-        return {entry.name: entry for entry in sorted(base.iterdir()) if entry.is_dir() and versions_in(entry)}
-    except OSError:
+        entries = sorted(base.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    found: dict[str, Found] = {}
+    for entry in entries:
+        try:
+            versions: dict[int, Any] | OSError = versions_in(entry, markers)
+        except OSError as error:
+            versions = error
+        if versions:
+            found[entry.name] = (entry, versions)
+    return found
 
 
 class Model:
@@ -126,6 +156,11 @@ class Model:
             self.versions[number] = Version(number, there[number])
             loading.append(self.versions[number])
         return loading
+
+    def retry(self, version: int) -> None:
+        """Forget that a version failed, as when a disk was full: it is loaded again."""
+        if version in self.versions and self.versions[version].state == FAILED:
+            del self.versions[version]
 
     def loaded(self, version: Version, runner: Any) -> None:
         """A version is loaded and warm: from now on it may answer."""

@@ -21,7 +21,7 @@ from internals.deploy.saved.signature import Signature
 from internals.deploy.serve.batcher import Batcher
 from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, Unavailable
 from internals.deploy.serve.metrics import Metrics
-from internals.deploy.serve.registry import AVAILABLE, FAILED, LOADING, Model, Version, models_in, versions_in
+from internals.deploy.serve.registry import AVAILABLE, FAILED, LOADING, MARKERS, Found, Model, Version, models_in
 from internals.deploy.serve.runner import Observed, Runner
 from internals.deploy.serve.servable import named
 from internals.deploy.serve.workers import Program
@@ -62,6 +62,13 @@ class Settings:
         Refuse NaN and infinity in what comes in.
     loader : str or None
         See `servable_at`.
+    marker : str
+        With a loader: the file whose presence says that a version's directory is complete. Without one a version is
+        complete when it is there, so that it must be moved in, not copied.
+
+    Raises
+    ------
+    ValueError
     """
 
     size: int = 32
@@ -78,6 +85,11 @@ class Settings:
     idle: float = 60.0
     finite: bool = True
     loader: str | None = None
+    marker: str = ""
+
+    def __post_init__(self) -> None:
+        Batcher(size=self.size, wait=self.wait, queue=self.queue)
+        Model("", keep=self.keep)
 
 
 class Server:
@@ -112,6 +124,9 @@ class Server:
         self.metrics = Metrics(self)
         self.recent: deque[tuple[float, float, int, str]] = deque(maxlen=2000)
         self.in_flight = 0
+        self._markers = MARKERS if kept.loader is None else (kept.marker,)
+        self._looks = 0
+        self._unread: dict[Path, str] = {}
         self._removed: set[str] = set()
         self._loads: dict[Version, asyncio.Task[None]] = {}
         self._poll: asyncio.Task[None] | None = None
@@ -129,17 +144,38 @@ class Server:
         while self._loads:
             await asyncio.wait(list(self._loads.values()))
 
-    def refresh(self) -> None:
-        """Look at the directory: start to load what is new, drop what nobody wants or uses."""
-        there = models_in(self.base)
+    def refresh(self, there: Mapping[str, Found] | None = None) -> None:
+        """Look at the directory: start to load what is new, drop what nobody wants or uses.
+
+        Parameters
+        ----------
+        there : mapping, optional
+            What `models_in` has seen a moment ago.
+        """
+        self._looks += 1
+        if there is None:
+            try:
+                there = models_in(self.base, self._markers)
+            except OSError as error:
+                self._say_unread({self.base: str(error)})
+                return
+        self._say_unread({path: str(found) for path, found in there.values() if isinstance(found, OSError)})
         for name in there.keys() - self.models.keys() - self._removed:
             self.models[name] = Model(name, keep=self.settings.keep)
         for name, model in self.models.items():
-            path = there.get(name)
-            if name not in self._removed:
-                for version in model.found(versions_in(path) if path else {}):
+            path, found = there.get(name, (self.base, {}))
+            if name not in self._removed and not isinstance(found, OSError):
+                for version in model.found(found):
                     self._loads[version] = asyncio.create_task(self._load(model, version, path))
         self.sweep()
+
+    def _say_unread(self, errors: dict[Path, str]) -> None:
+        """A directory that can't be read is told once, and leaves all as it is."""
+        for path, error in errors.items():
+            if self._unread.get(path) != error:
+                about = {"event": "disk", "directory": str(path), "error": error}
+                log.error("the directory can't be read", extra={"about": about})
+        self._unread = errors
 
     def sweep(self) -> None:
         """End the versions that are drained."""
@@ -153,13 +189,16 @@ class Server:
     async def _look(self) -> None:
         while True:
             await asyncio.sleep(self.settings.poll)
+            looks = self._looks
             try:
-                self.refresh()
+                there = await asyncio.to_thread(models_in, self.base, self._markers)  # a disk may take its time
             except OSError as error:
-                log.error("the directory can't be read", extra={"about": {"event": "disk", "error": str(error)}})
+                self._say_unread({self.base: str(error)})
+                continue
+            if looks == self._looks:
+                self.refresh(there)
 
-    async def _load(self, model: Model, version: Version, path: Path | None) -> None:
-        assert path is not None
+    async def _load(self, model: Model, version: Version, path: Path) -> None:
         kept = self.settings
         program = Program(
             path / str(version.number),
@@ -286,6 +325,7 @@ class Server:
             if version is not None:
                 model.unwanted.discard(version)
                 model.wanted.add(version)
+                model.retry(version)
                 self.refresh()
                 await self.settled()
                 model.route(version=version)

@@ -6,6 +6,7 @@ safetensors file, each with its length before it. It ends when its socket does, 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -58,6 +59,8 @@ def _load(fields: Mapping[str, Any]) -> tuple[Servable | None, dict[str, Any]]:
         return None, {"error": str(error)}
     except Exception as error:  # noqa: BLE001 - a loader of one's own may raise anything
         return None, {"error": f"{type(error).__name__}: {error}"}
+    gc.collect()
+    gc.freeze()  # what the model is made of stays as long as the process
     return servable, {"pid": os.getpid(), **described(servable)}
 
 
