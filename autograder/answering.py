@@ -118,16 +118,18 @@ def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Pr
     saved = read_saved(request["file"])
     names: list[str] = request["tasks"]
     lab = find_lab(request["lab"] or (saved.lab if saved else ""), names)
-    tasks = [lab.task(name) for name in names] or list(lab.tasks)
+    tasks, written = lab.ask(names) if names else (lab.tasks, ())
+    asked = [*(task.name for task in tasks), *(question.name for question in written)]
     cells, unbound = cells_for(lab, [task.name for task in tasks], history, saved)
     digest = hashlib.sha256("\0".join(cell.source for cell in cells).encode(errors="replace")).hexdigest()
-    taken = notebook.Notebook(cells, lab.name, digest)
+    # Markdown cells are not run: what they say is what was saved.
+    taken = notebook.Notebook(cells, lab.name, digest, words=saved.words if saved else {})
     if prepared is not None and prepared.lab.name == lab.name:
         prepared.asked, prepared.tell = True, progress
         grader, box = prepared.grader, prepared.take_box()
     else:
         grader, box = grade.Grader(mode="practice", progress=progress), None
-    report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, [task.name for task in tasks], box)
+    report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, asked, box)
     add_unbound(report, unbound, request["defined"])
     if note := sandbox_note():
         report.notes.append(note)
@@ -135,7 +137,7 @@ def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Pr
         "report": report.to_json(),
         "html": html.fragment(report),
         "text": terminal.brief(report),
-        "about": f"{lab.name} {tasks[0].name}",
+        "about": f"{lab.name} {tasks[0].name if tasks else ''}".strip(),
     }
 
 
@@ -154,7 +156,7 @@ def find_lab(named: str, tasks: Sequence[str]) -> spec.Lab:
     if named:
         return spec.load_lab(named)
     labs = [spec.load_lab(name) for name in spec.lab_names()]
-    having = [lab for lab in labs if set(tasks) <= {task.name for task in lab.tasks}] if tasks else labs
+    having = [lab for lab in labs if set(tasks) <= {one.name for one in lab.parts}] if tasks else labs
     if len(having) == 1:
         return having[0]
     asked = " and ".join(repr(task) for task in tasks)

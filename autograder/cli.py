@@ -18,6 +18,7 @@ import typer
 
 from autograder import cli_authors
 from autograder.gradebook import commands as deciding
+from autograder.gradebook import reading
 from autograder.output import (
     WRONG_USE,
     Refusal,
@@ -29,6 +30,7 @@ from autograder.output import (
     say,
     write_file,
 )
+from autograder.queue import commands as queueing
 
 if TYPE_CHECKING:
     from autograder.grade import Grader
@@ -49,8 +51,10 @@ def commands(words: str) -> typer.Typer:
 app = commands("Grade labs against PyTorch and TensorFlow, and explain what is wrong.")
 oracles_app = commands("The long-lived framework processes that know the right answers.")
 gradebook_app = commands("Submissions and grades.")
+written_app = commands("Answers in words, which a person reads.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
+app.add_typer(written_app, name="written")
 app.command(name="lint-specs")(cli_authors.lint_specs)
 app.command(name="new-lab")(cli_authors.new_lab)
 app.command()(cli_authors.similarity)
@@ -264,6 +268,8 @@ def export(
 
 
 deciding.add_to(app)
+queueing.add_to(app)
+reading.add_to(written_app)
 
 
 # --- parts of commands ------------------------------------------------------------------------------

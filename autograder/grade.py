@@ -25,6 +25,7 @@ from autograder.run import Runner
 from autograder.spec import Lab, Task, lab_names, load_lab
 from autograder.variants import seed_of
 from autograder.verdict import Watch, judge_task
+from autograder.written import result_of
 
 Mode = Literal["official", "practice"]
 
@@ -123,7 +124,7 @@ class Grader:
         began = time.monotonic()
         try:
             lab = find_lab(notebook, lab)
-            chosen = lab.tasks if tasks is None else tuple(lab.task(name) for name in tasks)
+            chosen, written = (lab.tasks, lab.written) if tasks is None else lab.ask(tasks)
             kind = box.kind if box is not None else self.kind or sandbox.best(mode=self.mode)
         except (ValueError, sandbox.SandboxUnavailable) as error:
             raise GradeError(
@@ -146,12 +147,14 @@ class Grader:
             graded_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:
-            with Runner(lab, notebook.cells, kind=kind, box=box) as runner:
-                # Tasks are reached in the notebook's order and reported in the lab's.
-                results = {
-                    task.name: _grade_task(runner, key, task, self.watch) for task in runner.tasks if task in chosen
-                }
-            report.tasks = [results[task.name] for task in chosen]
+            if chosen:
+                with Runner(lab, notebook.cells, kind=kind, box=box) as runner:
+                    # Tasks are reached in the notebook's order and reported in the lab's.
+                    results = {
+                        task.name: _grade_task(runner, key, task, self.watch) for task in runner.tasks if task in chosen
+                    }
+                report.tasks = [results[task.name] for task in chosen]
+            report.tasks += [result_of(question, notebook) for question in written]
         except sandbox.SandboxUnavailable as error:
             raise GradeError(str(error)) from None
         report.seconds = round(time.monotonic() - began, 3)

@@ -42,6 +42,8 @@ class Notebook:
     lab: str = ""
     sha256: str = ""
     notes: list[str] = field(default_factory=list)
+    words: dict[str, str] = field(default_factory=dict)
+    """What its Markdown cells say, by the ``grade_id`` of those that have one."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def parse_notebook(raw: bytes, name: str = "notebook") -> Notebook:
     metadata = metadata if isinstance(metadata, dict) else {}
     _check_language(metadata, name)
     cells, notes = _read_cells(document, name)
-    return Notebook(cells, _lab_name(metadata, name), hashlib.sha256(raw).hexdigest(), notes)
+    words = _read_words(document["cells"], name)
+    return Notebook(cells, _lab_name(metadata, name), hashlib.sha256(raw).hexdigest(), notes, words)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -196,21 +199,39 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
     return cells, notes
 
 
+def _read_words(entries: list[dict[str, Any]], name: str) -> dict[str, str]:
+    """The text of Markdown cells that have a ``grade_id``; that of copies, one after another."""
+    found: dict[str, str] = {}
+    for position, entry in enumerate(entries, 1):
+        if entry.get("cell_type") == "markdown" and (grade_id := _grade_id(entry)):
+            text = _source(entry, f"{name}: cell {position}")
+            found[grade_id] = f"{found[grade_id]}\n\n{text}" if grade_id in found else text
+    return found
+
+
 def _read_cell(number: int, entry: dict[str, Any], where: str) -> Cell:
+    metadata = entry.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    tags = frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset()
+    return make_cell(number, _source(entry, where), tags=tags, grade_id=_grade_id(entry))
+
+
+def _source(entry: dict[str, Any], where: str) -> str:
     source = entry.get("source", "")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
         raise NotebookError(f"{where} has no text as its source.")
     if len(source) > MAX_CELL:
-        raise NotebookError(f"{where} has {len(source)} characters of code, at most {MAX_CELL} are read.")
+        raise NotebookError(f"{where} has {len(source)} characters, at most {MAX_CELL} are read.")
+    return source
+
+
+def _grade_id(entry: dict[str, Any]) -> str:
     metadata = entry.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    tags = metadata.get("tags")
-    tags = frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset()
-    nbgrader = metadata.get("nbgrader")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else ""
-    return make_cell(number, source, tags=tags, grade_id=grade_id if isinstance(grade_id, str) else "")
+    return grade_id if isinstance(grade_id, str) else ""
 
 
 # --- where each task is ---------------------------------------------------------------------------

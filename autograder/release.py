@@ -15,8 +15,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.written import PLACEHOLDER
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HOLE = ("# YOUR CODE HERE", "raise NotImplementedError()")
+BLANK = (PLACEHOLDER,)
+"""The hole in a Markdown cell. Its markers may stand in comments: ``<!-- ### BEGIN SOLUTION -->``."""
 
 NBGRADER: dict[str, tuple[type, ...]] = {
     "schema_version": (int,),
@@ -59,7 +63,7 @@ def release(solution: dict[str, Any], name: str) -> dict[str, Any]:
     cells, answers = [], []
     for number, cell in enumerate(solution["cells"], 1):
         where = f"{name}, cell {number}"
-        lines, removed = cut(text_of(cell), where)
+        lines, removed = cut(text_of(cell), where, HOLE if cell["cell_type"] == "code" else BLANK)
         if removed and not marks_of(cell).get("solution"):
             raise ReleaseError(
                 f"{where}: {BEGIN} in a cell that nbgrader does not take for a solution; set its metadata."
@@ -93,7 +97,7 @@ def marks_of(cell: Cell) -> dict[str, Any]:
     return cell.get("metadata", {}).get("nbgrader", {})
 
 
-def cut(source: str, where: str) -> tuple[list[str], list[str]]:
+def cut(source: str, where: str, hole: Sequence[str] = HOLE) -> tuple[list[str], list[str]]:
     """The lines of a cell with a hole for each solution, and the lines that were cut out.
 
     Raises
@@ -110,7 +114,7 @@ def cut(source: str, where: str) -> tuple[list[str], list[str]]:
                 raise ReleaseError(f"{where}, line {number}: {BEGIN} inside the solution that began in line {began}.")
             began = number
             indent = line[: len(line) - len(line.lstrip())]
-            kept += [indent + part for part in HOLE]
+            kept += [indent + part for part in hole]
         elif END in line:
             if not began:
                 raise ReleaseError(f"{where}, line {number}: {END} without {BEGIN} before it.")
@@ -158,7 +162,7 @@ def check_notebook(notebook: dict[str, Any], name: str) -> None:
     named = notebook.get("metadata", {}).get("autograder", {})
     if named.get("lab") != name:
         raise ReleaseError(f"{name}: its metadata say it is lab {named.get('lab')!r}; expected {name!r}.")
-    seen: set[str] = set()
+    seen: dict[str, Cell] = {}
     for number, cell in enumerate(notebook["cells"], 1):
         marks = marks_of(cell)
         if not marks:
@@ -168,7 +172,7 @@ def check_notebook(notebook: dict[str, Any], name: str) -> None:
             raise ReleaseError(f"{where}: nbgrader metadata: {problem}.")
         if marks["grade_id"] in seen:
             raise ReleaseError(f"{where}: the grade_id {marks['grade_id']!r} is used twice.")
-        seen.add(marks["grade_id"])
+        seen[marks["grade_id"]] = cell
     from autograder.spec import lab_names, load_lab
 
     try:
@@ -180,6 +184,22 @@ def check_notebook(notebook: dict[str, Any], name: str) -> None:
         for grade_id in (task.name, f"check-{task.name}"):
             if grade_id not in seen:
                 raise ReleaseError(f"{name}: no cell has the grade_id {grade_id!r}.")
+    for question in lab.written:
+        answer = seen.get(question.name)
+        if answer is None:
+            raise ReleaseError(f"{name}: no cell has the grade_id {question.name!r}.")
+        marks = marks_of(answer)
+        if answer["cell_type"] != "markdown" or not (marks["solution"] and marks["grade"]):
+            raise ReleaseError(f"{name}: {question.name!r} is answered in a Markdown cell, a solution that is graded.")
+        if marks.get("points") != question.points:
+            raise ReleaseError(
+                f"{name}: the cell {question.name!r} is worth {marks.get('points')} points, the question "
+                f"{question.points:g}."
+            )
+    words = {question.name for question in lab.written}
+    for grade_id, cell in seen.items():
+        if marks_of(cell).get("solution") and cell["cell_type"] != "code" and grade_id not in words:
+            raise ReleaseError(f"{name}: {grade_id!r} is a solution in words, which its spec does not list as written.")
 
 
 def nbgrader_problems(marks: dict[str, Any], cell_type: str) -> Iterator[str]:
@@ -199,8 +219,10 @@ def nbgrader_problems(marks: dict[str, Any], cell_type: str) -> Iterator[str]:
         yield "a graded cell needs points, 0 or more"
     if marks.get("grade") and not marks.get("solution") and not marks.get("locked"):
         yield "a cell that grades must be locked"
-    if marks.get("solution") and cell_type != "code":
-        yield "solutions are code cells here"
+    if marks.get("solution") and cell_type not in ("code", "markdown"):
+        yield f"a solution is a code or a Markdown cell, not {cell_type!r}"
+    if marks.get("solution") and cell_type == "markdown" and not marks.get("grade"):
+        yield "an answer in words is graded by hand; set grade, and points"
 
 
 def render(notebook: dict[str, Any]) -> str:
@@ -230,8 +252,10 @@ def holds_work(path: Path) -> bool:
     if not path.exists():
         return False
     try:
-        code = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-        return any(
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        words = [cell for cell in cells if cell["cell_type"] == "markdown" and marks_of(cell).get("solution")]
+        return any(PLACEHOLDER not in text_of(cell) for cell in words) or any(
             cell.get("outputs")
             or cell.get("execution_count")
             or (marks_of(cell).get("solution") and not has_hole(cell))

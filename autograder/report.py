@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Verdict = Literal["right", "wrong", "missing", "failed", "refused", "ungraded"]
+Verdict = Literal["right", "wrong", "missing", "failed", "refused", "ungraded", "pending", "marked"]
 """right: full marks. wrong: an answer differs. missing: not defined. failed: it raised, crashed, or ran into a limit.
-refused: asked for something the sandbox forbids. ungraded: a fault of ours; never counted against the learner."""
+refused: asked for something the sandbox forbids. ungraded: a fault of ours; never counted against the learner.
+pending: an answer in words that a person will read. marked: one that a person has read and given points."""
 
 Cause = Literal[
     "",
@@ -27,6 +28,7 @@ Cause = Literal[
     "network",
     "files",
     "oracle",
+    "cost",
 ]
 
 
@@ -56,6 +58,22 @@ class PropertyResult:
 
 
 @dataclass
+class CostResult:
+    """What was counted while a task ran, in the case that came closest to its limit or went furthest past it."""
+
+    name: str
+    title: str
+    counted: float
+    allowed: float
+    unit: str = ""
+    formula: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.counted <= self.allowed
+
+
+@dataclass
 class TaskResult:
     name: str
     title: str
@@ -76,6 +94,22 @@ class TaskResult:
     seconds: float = 0.0
     properties: list[PropertyResult] = field(default_factory=list)
     """Where the spec gives points for parts."""
+    costs: list[CostResult] = field(default_factory=list)
+    """Where the spec limits what may be counted."""
+    hints: list[str] = field(default_factory=list)
+    """Those that opened after several answers went wrong in the same way."""
+    next_hint: int = 0
+    """After how many more such answers one more opens; 0 where there is none."""
+    answer: str = ""
+    """What the learner wrote, where the answer is in words. Plain text, never to be rendered."""
+    comment: str = ""
+    """What the person who marked it wrote about it."""
+    marked_by: str = ""
+
+    @property
+    def full(self) -> bool:
+        """Whether it earned all of its points."""
+        return self.verdict == "right" or (self.verdict == "marked" and self.points >= self.max_points)
 
 
 @dataclass
@@ -107,7 +141,7 @@ class Report:
 
     @property
     def full_marks(self) -> bool:
-        return bool(self.tasks) and all(task.verdict == "right" for task in self.tasks)
+        return bool(self.tasks) and all(task.full for task in self.tasks)
 
     def to_json(self) -> str:
         return json.dumps(
@@ -124,6 +158,7 @@ class Report:
         for task in tasks:
             example = task.pop("counter_example")
             parts = [PropertyResult(**part) for part in task.pop("properties", [])]
+            costs = [CostResult(**cost) for cost in task.pop("costs", [])]
             made = CounterExample(**example) if example else None
-            report.tasks.append(TaskResult(**task, counter_example=made, properties=parts))
+            report.tasks.append(TaskResult(**task, counter_example=made, properties=parts, costs=costs))
         return report

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -119,6 +119,27 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A question answered in words, in a Markdown cell of its own, which a person reads and gives points.
+
+    Parameters
+    ----------
+    name : str
+        The ``grade_id`` of the cell.
+    title : str
+    points : float
+        Full marks of the lab need all of them.
+    rubric : str
+        What earns the points, for whoever reads the answers; no learner is shown it.
+    """
+
+    name: str
+    title: str
+    points: float
+    rubric: str = ""
+
+
+@dataclass(frozen=True)
 class Lab:
     """A lab: its tasks, and what its learner's code may import in the sandbox.
 
@@ -139,8 +160,17 @@ class Lab:
     """Whether they may talk over TCP, where the sandbox has a network of its own with a loopback and nothing else."""
     variants: bool = False
     """Whether every learner gets inputs of their own, the same at each official grading; see `autograder.variants`."""
+    written: tuple[Written, ...] = ()
+    """Questions that a person marks, beside the tasks."""
 
     def __post_init__(self) -> None:
+        names = [one.name for one in self.parts]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{self.name}: two of its tasks are called {twice!r}; rename one.")
+        for question in self.written:
+            if not question.points > 0:
+                raise ValueError(f"{self.name}/{question.name}: it is worth {question.points:g} points; give it some.")
         for task in self.tasks:
             if len(task.oracles) < 2:
                 raise ValueError(
@@ -156,15 +186,40 @@ class Lab:
                 raise ValueError(f"{self.name}/{task.name}: two of its properties have one name; rename one.")
 
     @property
+    def parts(self) -> tuple[Task | Written, ...]:
+        """Everything that is worth points: the tasks, then what is answered in words."""
+        return (*self.tasks, *self.written)
+
+    @property
     def points(self) -> float:
-        return sum(task.points for task in self.tasks)
+        return sum(one.points for one in self.parts)
 
     def task(self, name: str) -> Task:
         for task in self.tasks:
             if task.name == name:
                 return task
-        known = ", ".join(task.name for task in self.tasks)
-        raise ValueError(f"{self.name} has no task {name!r}; it has {known}.")
+        raise self._unknown(name)
+
+    def ask(self, names: Sequence[str]) -> tuple[tuple[Task, ...], tuple[Written, ...]]:
+        """What is called so: what is tried, and what is read.
+
+        Raises
+        ------
+        ValueError
+            The lab has nothing of some name.
+        """
+        by_name = {one.name: one for one in self.parts}
+        for name in names:
+            if name not in by_name:
+                raise self._unknown(name)
+        asked = [by_name[name] for name in names]
+        return tuple(one for one in asked if isinstance(one, Task)), tuple(
+            one for one in asked if isinstance(one, Written)
+        )
+
+    def _unknown(self, name: str) -> ValueError:
+        known = ", ".join(one.name for one in self.parts)
+        return ValueError(f"{self.name} has no task {name!r}; it has {known}.")
 
     @cached_property
     def version(self) -> str:

@@ -138,16 +138,19 @@ def grade_stored(book: Gradebook, stored: Stored, progress: Tell | None = None) 
         mode: grade.Mode = "official"
     except sandbox.SandboxUnavailable:
         mode = "practice"
-    standing = book.standing(stored.receipt.submission_id, stored.lab.version, mode)
+    from autograder.gradebook.written import marked
+
+    number = stored.receipt.submission_id
+    standing = book.standing(number, stored.lab.version, mode)
     if standing is not None:
-        return standing, ""
+        return marked(book, number, standing), ""
     try:
         grader = grade.Grader(mode=mode, progress=progress)
         report = grade.grade_bytes(stored.data, stored.filename, stored.lab, grader=grader, learner=stored.learner)
     except grade.GradeError as error:
         return None, str(error)
-    book.record(stored.receipt.submission_id, report)
-    return report, ""
+    book.record(number, report)
+    return marked(book, number, report), ""
 
 
 def read(path: Path) -> bytes:
@@ -242,7 +245,7 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
     Checked
         Shows where it is stored and the feedback; true if and only if it earned full marks.
     """
-    from autograder import practice, warm
+    from autograder import practice, remote, warm
     from autograder.feedback.catalogue import language
 
     shell = practice.notebook_shell()
@@ -264,6 +267,8 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
         "home": os.environ.get("AUTOGRADER_HOME", ""),
         "cells": [] if shell is None or as_saved else [list(cell) for cell in practice.executed(shell)],
     }
+    if remote.address():
+        return _submit_to_class(request)
     line = ""
     try:
         with practice.Waiting() as waiting:
@@ -283,6 +288,22 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
     from autograder.report import Report
 
     return practice.Checked(report=Report.from_json(reply["report"]), html=reply["html"], text=reply["text"])
+
+
+def _submit_to_class(request: dict[str, Any]) -> Any:
+    """`submit` on a hub: the class's service stores it and has it graded, and the notebook waits for the feedback."""
+    from autograder import practice, remote
+    from autograder.report import Report
+
+    try:
+        with practice.Waiting() as waiting:
+            taken = remote.hand_in(request["file"], request["lab"], request["cells"])
+            state = remote.graded(taken["submission"], waiting.say)
+    except remote.RemoteError as error:
+        return practice.Checked(message=str(error))
+    if state["state"] != "graded":
+        return practice.Checked(message=f"{taken['line']} {state['words']} Its page: {taken['page']}")
+    return practice.Checked(report=Report.from_json(state["report"]), html=state["html"], text=state["text"])
 
 
 def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -321,17 +342,26 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
 
 def check_saved(path: Path, request: dict[str, Any]) -> None:
     """Refuse a file that lacks what the notebook's kernel has run."""
+    if request["cells"]:
+        parsed = parse(read(path), path.name)
+        refuse_stale(parsed, which_lab(parsed, request["lab"] or None, path.name), request["cells"], path.name)
+
+
+def refuse_stale(parsed: Notebook, lab: Lab, cells: list[list[Any]], name: str) -> None:
+    """Refuse a notebook that lacks what its kernel has run: (number, source, ran to its end) of each cell.
+
+    Raises
+    ------
+    SubmissionError
+        It says what is missing.
+    """
     from autograder import saved, slicing
 
-    if not request["cells"]:
-        return
-    parsed = parse(read(path), path.name)
-    lab = which_lab(parsed, request["lab"] or None, path.name)
-    stale = saved.missing(parsed, lab, [slicing.Executed(*cell) for cell in request["cells"]])
+    stale = saved.missing(parsed, lab, [slicing.Executed(*cell) for cell in cells])
     if stale:
         them = "is" if len(stale) == 1 else "are"
         raise SubmissionError(
-            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(f'`{name}`' for name in stale)} "
-            f"{them} not in {path.name} as last run here. Nothing was handed in. "
+            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(f'`{one}`' for one in stale)} "
+            f"{them} not in {name} as last run here. Nothing was handed in. "
             "To hand in the file as it is, use submit(as_saved=True)."
         )

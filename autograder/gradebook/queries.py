@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
 from autograder.gradebook.models import Attempt, Content, Grade, Learner, Submission
 from autograder.gradebook.store import Gradebook
+from autograder.gradebook.written import marked
 from autograder.report import Report
 
 
@@ -135,12 +136,14 @@ def notebook(book: Gradebook, submission_id: int) -> bytes | None:
 
 
 def report(book: Gradebook, submission_id: int) -> Report | None:
-    """The report that counts for a submission."""
+    """The report that counts for a submission, with what people gave in it."""
     with book.reading() as session:
         grades = list(
             session.scalars(select(Grade).where(Grade.submission_id == submission_id).options(undefer(Grade.report)))
         )
-        return Report.from_json(max(grades, key=_rank).report) if grades else None
+    if not grades:
+        return None
+    return marked(book, submission_id, Report.from_json(max(grades, key=_rank).report))
 
 
 def counts(book: Gradebook) -> tuple[int, int]:

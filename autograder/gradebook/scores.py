@@ -30,6 +30,9 @@ from autograder.gradebook.models import (
 )
 from autograder.gradebook.store import Gradebook
 
+AWAIT_A_PERSON = ("ungraded", "pending")
+"""Verdicts that no grader can settle."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -58,7 +61,7 @@ class Mark:
     waiting: bool = False
     """Whether some of their work for the lab is not graded yet."""
     by_hand: tuple[str, ...] = ()
-    """Tasks that nobody has graded: the grader could not, and no person did."""
+    """Tasks that nobody has graded: the grader could not, or they are for a person to read, and no person did."""
 
     @property
     def penalty(self) -> float:
@@ -214,7 +217,7 @@ def _by_hand(session: Session, lab: str | None) -> tuple[dict[int, tuple[str, ..
         select(Submission.id, Grade.mode, Grade.id, TaskGrade.task, TaskGrade.verdict, TaskGrade.points)
         .join(Grade, Grade.submission_id == Submission.id)
         .join(TaskGrade, TaskGrade.grade_id == Grade.id)
-        .where(Submission.id.in_(select(HandScore.submission_id)) | (TaskGrade.verdict == "ungraded"))
+        .where(Submission.id.in_(select(HandScore.submission_id)) | TaskGrade.verdict.in_(AWAIT_A_PERSON))
         .order_by(Grade.id, TaskGrade.position)
     )
     for submission, mode, grade, task, verdict, points in session.execute(_only(tasks, Submission, lab)):
@@ -225,7 +228,7 @@ def _by_hand(session: Session, lab: str | None) -> tuple[dict[int, tuple[str, ..
             rank[submission], changed[submission], awaited[submission] = this, 0.0, ()
         if task in given[submission]:
             changed[submission] += given[submission][task] - points
-        elif verdict == "ungraded":
+        elif verdict in AWAIT_A_PERSON:
             awaited[submission] += (task,)
     return awaited, changed
 

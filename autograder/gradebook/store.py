@@ -252,6 +252,10 @@ class Gradebook:
             )
             for position, task in enumerate(report.tasks)
         )
+        if any(task.verdict == "pending" for task in report.tasks):
+            from autograder.gradebook.written import carry  # which reads marks, and these this store
+
+            carry(session, submission, report)
         return grade.id
 
     def standing(self, submission_id: int, spec_version: str, mode: str) -> Report | None:
