@@ -236,7 +236,7 @@ def regrade(
         person = None if learner is None else learner_id(session, book, learner)
         new = {"enqueued": done[0], "standing": done[1], "waiting": done[2], "parked": done[3]}
         note(session, who=by, what="regrade", old=None, new=new, why=why, lab=lab or "", learner_id=person)
-    return Regrading(*done, unknown)
+    return Regrading(done[0], done[1], done[2], done[3], unknown)
 
 
 def _regrade_part(book: Gradebook, part: Sequence[tuple[int, int, str]], reason: str, mode: str) -> list[int]:
