@@ -1,4 +1,4 @@
-"""A gradebook on each database. PostgreSQL runs as a private cluster of a user without rights, for one session."""
+"""A gradebook on each database, for several folders. PostgreSQL runs as a private cluster of a user without rights."""
 
 from __future__ import annotations
 
