@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from internals.graph import Function
 from internals.graph.node import Node, Shape
 
 OLDEST, NEWEST, DEFAULT = 17, 22, 17
@@ -56,6 +57,10 @@ def load_onnx() -> Any:
         raise ImportError("ONNX models need the onnx package: pip install onnx") from None
 
 
+def _no_functions(*_: Any) -> list[Name]:
+    raise TypeError("this builder writes no functions")
+
+
 class Builder:
     """Collects operators and initialisers.
 
@@ -74,6 +79,7 @@ class Builder:
         self.scope = ""
         self.name_of: Callable[[Node], str] = lambda node: node.name
         self.value_of: Callable[[Any], np.ndarray | None] = lambda node: None
+        self.inline: Callable[[Function, Sequence[Value | Name], Sequence[Any]], list[Name]] = _no_functions
         self.weights: list[str] = []
         self.last_cells: set[str] = set()
         self._kept: dict[tuple[Any, ...], str] = {}
@@ -104,6 +110,48 @@ class Builder:
         given = {key: value for key, value in attrs.items() if value is not None}
         self.nodes.append(self.onnx.helper.make_node(kind, names, outputs, outputs[0], **given))
         return outputs
+
+    def typed(self, name: Name, shape: Sequence[Any], dtype: np.dtype) -> Any:
+        """What ONNX says of an input or an output."""
+        helper = self.onnx.helper
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+
+    def graph(
+        self, what: str, inputs: Sequence[Value], write: Callable[[], Sequence[Name]], results: Sequence[Value]
+    ) -> Any:
+        """A graph within an operator: a branch, or the body of a loop. Values of the graphs around can be read in it.
+
+        Parameters
+        ----------
+        inputs : sequence of Value
+            With names of their own.
+        write : callable
+            Adds the operators, and gives the names of the results.
+        results : sequence of Value
+            The shapes and dtypes of the results.
+        """
+        outer, self.nodes = self.nodes, []
+        try:
+            names: list[Name] = []
+            for name in write():
+                own = name not in names and any(name in one.output for one in self.nodes)
+                names.append(name if own else self.op("Identity", name))
+            nodes = self.read_by(names)
+        finally:
+            self.nodes = outer
+        ends = [self.typed(one.name, one.shape, one.dtype) for one in inputs]
+        given = [self.typed(name, one.shape, one.dtype) for name, one in zip(names, results, strict=True)]
+        return self.onnx.helper.make_graph(nodes, f"{self.scope}/{what}", ends, given)
+
+    def read_by(self, outputs: Sequence[Name]) -> list[Any]:
+        """Of the operators those that outputs need, themselves or through others."""
+        read = set(outputs)
+        kept = []
+        for node in reversed(self.nodes):
+            if read & set(node.output):
+                kept.append(node)
+                read |= names_read(node)
+        return kept[::-1]
 
     def initialiser(self, name: str, array: np.ndarray) -> Name:
         """An array that is kept in the file, under a name of its own."""
@@ -198,3 +246,13 @@ class Builder:
             return self.constant(math.prod(known), dtype)
         picked = self.op("Gather", self.op("Shape", x), self.integers(axes))
         return self.cast(self.reduce("ReduceProd", picked, [0], False), dtype)
+
+
+def names_read(node: Any) -> set[str]:
+    """The names of the values that an operator reads, the graphs within it too."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            found |= {one.name for one in graph.output}
+            found = found.union(*map(names_read, graph.node))
+    return found

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError
-from internals.deploy.onnx.builder import DEFAULT, IR_VERSIONS, NEWEST, OLDEST, Builder, Value
+from internals.deploy.onnx.builder import DEFAULT, IR_VERSIONS, NEWEST, OLDEST, Builder, Name, Value, names_read
 from internals.deploy.onnx.rules import IN_GRAPHS, RULES, WITHOUT
 from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.deploy.saved.sources import Content, Ends, content_of
-from internals.graph import Node, needed
+from internals.graph import Function, Node, needed
 from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE
 from internals.graph.plan import Plan
 from internals.nn.weights import replace_file
@@ -88,9 +88,10 @@ class _Export:
         self.ends: Ends = content.signatures[signature]
         self.b = Builder(opset)
         self.bundles: dict[Node, Sequence[str]] = {}
+        self.bound: dict[Node, Any] = {}
         self.names: dict[Node, str] = {}
         self.outputs: dict[str, str] = {}
-        self.b.name_of, self.b.value_of = self._name, self._array
+        self.b.name_of, self.b.value_of, self.b.inline = self._name, self._array, self._inline
 
     def model(self) -> Any:
         helper = self.b.onnx.helper
@@ -108,7 +109,9 @@ class _Export:
             if node not in given:
                 self._write(node)
         outputs = [self._output(key, node, spec) for key, (node, spec) in self.ends["outputs"].items()]
-        used = self._used(outputs)
+        used = self.b.read_by([one.name for one in outputs])
+        read = {one.name for one in outputs}.union(*map(names_read, used))
+        self.b.initialisers = {name: array for name, array in self.b.initialisers.items() if name in read}
         tensors = [self._tensor(name, array) for name, array in self.b.initialisers.items()]
         graph = helper.make_graph(used, self.signature, inputs, outputs, tensors)
         model = helper.make_model(
@@ -122,21 +125,10 @@ class _Export:
         helper.set_model_props(model, {TRAINED: json.dumps(trained)})
         return model
 
-    def _used(self, outputs: Sequence[Any]) -> list[Any]:
-        """The operators that something reads; and of the initialisers those too."""
-        read = {one.name for one in outputs}
-        kept = []
-        for node in reversed(self.b.nodes):
-            if read & set(node.output):
-                kept.append(node)
-                read |= set(node.input)
-        self.b.initialisers = {name: array for name, array in self.b.initialisers.items() if name in read}
-        return kept[::-1]
-
     def _input(self, key: str, node: Node, spec: TensorSpec) -> Any:
         name = self.b.name(key) if key != node.name else key
         self.names[node] = name
-        return self._typed(name, spec)
+        return self.b.typed(name, spec.shape, spec.dtype)
 
     def _reserve(self, nodes: Sequence[Node]) -> None:
         """Names for outputs: that of the signature, where no other value has it."""
@@ -155,11 +147,7 @@ class _Export:
         if self._name(node) != self.outputs[key]:
             copied = self.outputs[key]
             self.b.nodes.append(self.b.onnx.helper.make_node("Identity", [self._name(node)], [copied], copied))
-        return self._typed(self.outputs[key], spec)
-
-    def _typed(self, name: str, spec: TensorSpec) -> Any:
-        helper = self.b.onnx.helper
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(spec.dtype), list(spec.shape))
+        return self.b.typed(self.outputs[key], spec.shape, spec.dtype)
 
     def _tensor(self, name: str, array: np.ndarray) -> Any:
         return self.b.onnx.numpy_helper.from_array(np.array(array, order="C", copy=None), name)
@@ -170,9 +158,11 @@ class _Export:
         """The value of a node that depends on no input; None for one that does."""
         if not isinstance(node, Node):
             return np.asarray(node)
-        if any(one.op is PLACEHOLDER for one in needed([node])):
+        fed = [one for one in needed([node]) if one.op is PLACEHOLDER]
+        values = [self._array(self.bound[one]) if isinstance(self.bound.get(one), Node) else None for one in fed]
+        if any(value is None for value in values):
             return None
-        return np.asarray(Plan([], [node]).run([], self.content.values)[0])
+        return np.asarray(Plan(fed, [node]).run(values, self.content.values)[0])
 
     def _name(self, node: Node) -> str:
         return self.names.get(node, node.name)
@@ -189,14 +179,14 @@ class _Export:
         b = self.b
         if node.op is VARIABLE or node.op is CONSTANT:
             array = self.content.values[node.name] if node.op is VARIABLE else node.attrs["value"]
-            b.initialiser(node.name, np.asarray(array))
+            b.initialiser(self._name(node), np.asarray(array))
             return
         if node.op is RESULT:
             self.names[node] = self.bundles[node.inputs[0]][node.attrs["index"]]
             return
-        rule = RULES.get(node.op.name)
+        kind = (getattr(node.op, "made", None) or (node.op.name,))[0]
+        rule = RULES.get(kind)
         if rule is None:
-            kind = (getattr(node.op, "made", None) or (node.op.name,))[0]
             why = (WITHOUT | IN_GRAPHS).get(kind, "it is none of the rows that have one")
             raise FormatError(
                 f"to_onnx: {node.name} (made at {node.where}) is {node.op.name}, which has no counterpart in ONNX: "
@@ -205,13 +195,30 @@ class _Export:
         for value in node.inputs:
             if not isinstance(value, Node) and is_array(value):
                 raise FormatError(f"to_onnx: {node.name} (made at {node.where}) has an array that is no constant.")
-        b.scope, start = node.name, len(b.nodes)
+        b.scope = node.name if node.graph is self.content.graph else self._name(node)
+        start = len(b.nodes)
         inputs = [self._cast(node, i, self._value(node, i, value)) for i, value in enumerate(node.inputs)]
         found = rule(b, node, *inputs)
         if isinstance(found, str):
             self._named(node, found, start)
         else:
             self.bundles[node] = found
+
+    def _inline(self, function: Function, given: Sequence[Value | Name], bound: Sequence[Any] = ()) -> list[Name]:
+        """Write the nodes of a function, for these inputs; `bound` has the nodes that some of them always are."""
+        scope = self.b.scope
+        self.names |= {
+            node: one.name if isinstance(one, Value) else one for node, one in zip(function.inputs, given, strict=True)
+        }
+        self.bound |= dict(zip(function.inputs, [*bound, *[None] * (len(given) - len(bound))], strict=True))
+        function.graph.wanted = set(function.outputs)  # type: ignore[attr-defined]
+        fed = set(function.inputs)
+        for node in sorted(needed(function.outputs, fed), key=lambda one: one.order):
+            if node not in fed:
+                self.names[node] = self.b.name(f"{scope}/{node.name}")
+                self._write(node)
+        self.b.scope = scope
+        return [self._name(node) for node in function.outputs]
 
     def _cast(self, node: Node, position: int, value: Value) -> Value:
         wanted = node.op.input_dtypes(node.inputs)[position]

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError, SignatureError
-from internals.deploy.onnx.builder import load_onnx
+from internals.deploy.onnx.builder import load_onnx, names_read
 from internals.deploy.onnx.export import LARGEST, TRAINED
 from internals.deploy.onnx.readers import READERS
 from internals.deploy.onnx.readers.elementwise import numpy_type
-from internals.deploy.onnx.readers.table import Call, known
+from internals.deploy.onnx.readers.table import Call, NotKnown, known
 from internals.deploy.saved.folder import Folder, check_name
 from internals.deploy.saved.model import SavedModel
 from internals.deploy.saved.signature import Signature, TensorSpec
@@ -104,31 +104,101 @@ def _parsed(source: Any) -> tuple[Any, Path | None]:
     return model, folder
 
 
+class _Body:
+    """A graph of an ONNX file: what it is given, its nodes in their order, and what it gives.
+
+    Attributes
+    ----------
+    values : dict
+        Its initialisers.
+    inputs, outputs : list of str
+    steps : list of (NodeProto, rule, Call)
+    """
+
+    def __init__(self, graph: Any, values: dict[str, Any], inputs: list[str], steps: list[Any]) -> None:
+        self.values, self.inputs, self.steps = values, inputs, steps
+        self.outputs = [one.name for one in graph.output]
+        self._names = set(self.outputs).union(*[names_read(node) for node, _, _ in steps])
+
+    def reads(self, position: int) -> bool:
+        """Whether anything looks at an input."""
+        return self.inputs[position] in self._names
+
+    def check_order(self, around: set[str]) -> None:
+        """Refuse what reads a value that is not there yet, or makes one a second time."""
+        there = {"", *self.values, *self.inputs}
+        for node, _, call in self.steps:
+            missing = [one for one in node.input if one not in there and one not in around]
+            if missing:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) reads {missing[0]!r}, which nothing before it makes: it "
+                    "is missing, or the graph has a cycle."
+                )
+            for inner in call.attrs.values():
+                if isinstance(inner, _Body):
+                    inner.check_order(around | there)
+            twice = [one for one in node.output if one and one in there]
+            if twice:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) makes {twice[0]!r}, which is there already."
+                )
+            there.update(node.output)
+        for name in self.outputs:
+            if name not in there and name not in around:
+                raise FormatError(f"from_onnx: nothing makes the output {name!r}.")
+
+    def run(self, around: Mapping[str, Any], inputs: Sequence[Any]) -> list[Any]:
+        """The outputs, for these inputs and what there is around it."""
+        if len(inputs) != len(self.inputs):
+            raise FormatError(f"a graph within it takes {len(self.inputs)} inputs and is given {len(inputs)}")
+        values: dict[str, Any] = {**around, **self.values, **dict(zip(self.inputs, inputs, strict=True))}
+        for node, rule, call in self.steps:
+            given = [values[one] if one else None for one in node.input]
+            call.around = values
+            try:
+                found = rule(call, *given)
+            except (FormatError, *_WRONG) as error:
+                kind = NotKnown if isinstance(error, NotKnown) else FormatError
+                raise kind(f"from_onnx: {call.name} ({node.op_type}): {_told(error)}.") from None
+            results = list(found) if isinstance(found, list | tuple) else [found]
+            if len(results) < call.outputs:
+                raise FormatError(
+                    f"from_onnx: {call.name} ({node.op_type}) has {call.outputs} results; here {len(results)}."
+                )
+            values.update((name, one) for name, one in zip(node.output, results, strict=False) if name)
+        return [values[name] for name in self.outputs]
+
+
 class _Program:
     """The graph of an ONNX model as a function of Tensors."""
 
     def __init__(self, model: Any, folder: Path | None, fixed: Mapping[str, Any]) -> None:
-        self.onnx, self.graph, self.folder = load_onnx(), model.graph, folder
+        self.onnx, self.folder = load_onnx(), folder
         self.opset = self._checked_versions(model)
         props = {one.key: one.value for one in model.metadata_props}
-        floating: set[str] | None = None
+        self.floating: set[str] | None = None
         if TRAINED in props:
-            floating = {str(one) for one in json.loads(props[TRAINED])}
+            self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
-        self.values: dict[str, Any] = {}
-        for tensor in self.graph.initializer:
-            self.values[tensor.name] = self._initialiser(tensor, floating)
-        self.values |= {key: known(value) for key, value in fixed.items()}
-        if self.graph.sparse_initializer:
+        self.whole = self._body(model.graph, {key: known(value) for key, value in fixed.items()})
+        self.whole.check_order(set())
+        self.keys = _identifiers([*self.whole.inputs, *self.whole.outputs])
+        self.specs = {
+            self.keys[one.name]: self._spec(one) for one in model.graph.input if one.name in self.whole.inputs
+        }
+        self.outputs = [self.keys[key] for key in self.whole.outputs]
+
+    def run(self, *inputs: Any) -> Any:
+        """The outputs for these inputs."""
+        return tuple(self.whole.run({}, inputs))
+
+    def _body(self, graph: Any, fixed: Mapping[str, Any], scope: str = "") -> _Body:
+        if graph.sparse_initializer:
             raise FormatError("from_onnx: the model has sparse initialisers, which arrays here are not.")
-        self.specs = {one.name: self._spec(one) for one in self.graph.input if one.name not in self.values}
-        self.inputs = list(self.specs)
-        self.outputs = [one.name for one in self.graph.output]
-        self.steps = [self._step(node, number) for number, node in enumerate(self.graph.node, 1)]
-        self._check_order()
-        self.keys = _identifiers([*self.inputs, *self.outputs])
-        self.specs = {self.keys[key]: spec for key, spec in self.specs.items()}
-        self.outputs_wanted, self.outputs = self.outputs, [self.keys[key] for key in self.outputs]
+        values = {one.name: self._initialiser(one, scope) for one in graph.initializer} | dict(fixed)
+        inputs = [one.name for one in graph.input if one.name not in values]
+        steps = [self._step(node, number, scope) for number, node in enumerate(graph.node, 1)]
+        return _Body(graph, values, inputs, steps)
 
     def _checked_versions(self, model: Any) -> int:
         found = 0
@@ -181,13 +251,16 @@ class _Program:
             )
         return np.frombuffer(data, dtype, math.prod(shape), offset).reshape(shape) if size else np.zeros(shape, dtype)
 
-    def _initialiser(self, tensor: Any, floating: set[str] | None) -> Any:
+    def _initialiser(self, tensor: Any, scope: str) -> Any:
         array = self._array(tensor)
-        trained = array.dtype.kind == "f" and (array.ndim >= SMALL if floating is None else tensor.name in floating)
+        if self.floating is None:
+            trained = array.dtype.kind == "f" and array.ndim >= SMALL
+        else:
+            trained = array.dtype.kind == "f" and tensor.name in self.floating
         if not trained:
             return known(array)
         value = Tensor(array, requires_grad=True)
-        self.names[id(value)] = tensor.name
+        self.names[id(value)] = scope + tensor.name
         return value
 
     def _spec(self, one: Any) -> TensorSpec:
@@ -203,66 +276,30 @@ class _Program:
 
     # Nodes
 
-    def _step(self, node: Any, number: int) -> tuple[Any, Callable[..., Any], Call]:
+    def _step(self, node: Any, number: int, scope: str) -> tuple[Any, Callable[..., Any], Call]:
         label = node.name or f"node {number}"
         if node.domain not in ("", "ai.onnx") or node.op_type not in READERS:
             domain = f"{node.domain}." if node.domain else ""
             raise FormatError(f"from_onnx: {label} is a {domain}{node.op_type}, which has no counterpart here.")
         try:
-            attrs = {one.name: self._attribute(one) for one in node.attribute}
+            attrs = {one.name: self._attribute(one, f"{scope}{label}/") for one in node.attribute}
         except (FormatError, *_WRONG) as error:
             raise FormatError(f"from_onnx: {label} ({node.op_type}): {_told(error)}.") from None
         outputs = max((i + 1 for i, one in enumerate(node.output) if one), default=0)
         return node, READERS[node.op_type], Call(label, node.op_type, attrs, self.opset, outputs)
 
-    def _attribute(self, one: Any) -> Any:
+    def _attribute(self, one: Any, scope: str) -> Any:
         kinds = self.onnx.AttributeProto
-        if one.ref_attr_name or one.type in (kinds.GRAPH, kinds.GRAPHS):
-            raise FormatError(f"its attribute {one.name} is a graph or of a function, which is not read")
+        if one.ref_attr_name or one.type == kinds.GRAPHS:
+            raise FormatError(f"its attribute {one.name} is several graphs or of a function, which is not read")
+        if one.type == kinds.GRAPH:
+            return self._body(one.g, {}, f"{scope}{one.name}/")
         if one.type == kinds.TENSOR:
             return self._array(one.t)
         value = self.onnx.helper.get_attribute_value(one)
         if isinstance(value, bytes):
             return value.decode()
         return [part.decode() if isinstance(part, bytes) else part for part in value] if one.type > 5 else value
-
-    def _check_order(self) -> None:
-        there = {"", *self.values, *self.specs}
-        for node, _, call in self.steps:
-            missing = [one for one in node.input if one not in there]
-            if missing:
-                raise FormatError(
-                    f"from_onnx: {call.name} ({node.op_type}) reads {missing[0]!r}, which nothing before it makes: it "
-                    "is missing, or the graph has a cycle."
-                )
-            twice = [one for one in node.output if one and one in there]
-            if twice:
-                raise FormatError(
-                    f"from_onnx: {call.name} ({node.op_type}) makes {twice[0]!r}, which is there already."
-                )
-            there.update(node.output)
-        for name in self.outputs:
-            if name not in there:
-                raise FormatError(f"from_onnx: nothing makes the output {name!r}.")
-
-    # Running it
-
-    def run(self, *inputs: Any) -> Any:
-        """The outputs for these inputs."""
-        values: dict[str, Any] = {**self.values, **dict(zip(self.inputs, inputs, strict=True))}
-        for node, rule, call in self.steps:
-            given = [values[one] if one else None for one in node.input]
-            try:
-                found = rule(call, *given)
-            except (FormatError, *_WRONG) as error:
-                raise FormatError(f"from_onnx: {call.name} ({node.op_type}): {_told(error)}.") from None
-            results = list(found) if isinstance(found, list | tuple) else [found]
-            if len(results) < call.outputs:
-                raise FormatError(
-                    f"from_onnx: {call.name} ({node.op_type}) has {call.outputs} results; here {len(results)}."
-                )
-            values.update((name, one) for name, one in zip(node.output, results, strict=False) if name)
-        return tuple(values[name] for name in self.outputs_wanted)
 
 
 def _told(error: Exception) -> str:

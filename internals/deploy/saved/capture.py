@@ -7,6 +7,7 @@ where they differ otherwise, the function decides by the size what to do, and no
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ from internals.deploy.saved.signature import TensorSpec
 from internals.graph import Function, Graph, GraphError, Node
 from internals.graph.function import Draw
 from internals.graph.graph import CONSTANT, PLACEHOLDER
-from internals.ops.table import is_array
+from internals.graph.graphdef import op_of
+from internals.ops.table import Op, is_array
 from internals.tensor import Tensor
 from internals.trace.function import Traced
 from internals.trace.kinds import program_of
@@ -148,10 +150,14 @@ def _opened(
 
 
 def _same_captures(one: Trace, two: Trace) -> bool:
-    return all(
-        a is b or (is_array(a) and is_array(b) and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
-        for a, b in zip(one.function.captures, two.function.captures, strict=True)
-    )
+    return all(a is b or _equal(a, b) for a, b in zip(one.function.captures, two.function.captures, strict=True))
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two arrays, or Tensors that the function makes of numbers each time, are the same."""
+    if isinstance(one, Tensor) and isinstance(two, Tensor) and not (one.requires_grad or two.requires_grad):
+        one, two = one.numpy(), two.numpy()
+    return is_array(one) and is_array(two) and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
 
 
 class _Differs:
@@ -181,6 +187,7 @@ class _Merged:
         self.functions: list[Function] = [trace.function for trace in traces]
         self.opened = opened
         self.there: dict[Node, Node] = {}
+        self.within: Node | None = None
         self._sources: dict[str, tuple[Node, int]] = {}
         self._units: dict[tuple[str, np.dtype], Node] = {}
 
@@ -197,16 +204,22 @@ class _Merged:
             )
             return
         self.there |= dict(zip(base.inputs[:given], placeholders.values(), strict=True))
-        numbers = [{node: i for i, node in enumerate(function.graph.nodes)} for function in self.functions]
         captured = [dict(zip(f.inputs[given:], f.captures, strict=True)) for f in self.functions]
-        if len({len(one) for one in numbers}) > 1 or len({len(one) for one in captured}) > 1:
+        if len({len(one) for one in captured}) > 1:
             self._refuse("does another number of operations", base.graph.nodes[-1])
+        self._merge(lambda nodes: self._captured([held[n] for held, n in zip(captured, nodes, strict=True)], nodes[0]))
+
+    def _merge(self, outside: Callable[[Sequence[Node]], Node]) -> None:
+        """Make the nodes of all functions; `outside` makes one for a placeholder."""
+        numbers = [{node: i for i, node in enumerate(function.graph.nodes)} for function in self.functions]
+        if len({len(one) for one in numbers}) > 1:
+            self._refuse("does another number of operations", self.functions[0].graph.nodes[-1])
         for nodes in zip(*[function.graph.nodes for function in self.functions], strict=True):
             node = nodes[0]
             if node in self.there:
                 continue
             if node.op is PLACEHOLDER:
-                self.there[node] = self._captured([held[one] for held, one in zip(captured, nodes, strict=True)], node)
+                self.there[node] = outside(nodes)
                 continue
             places = [
                 [at[v] if isinstance(v, Node) else v for v in one.inputs]
@@ -215,6 +228,24 @@ class _Merged:
             if any(one.op.name != node.op.name for one in nodes) or any(one != places[0] for one in places):
                 self._refuse("computes something else", node)
             self._make(node, nodes)
+
+    def _inside(self, functions: Sequence[Function], node: Node) -> Function:
+        """The body of a branch or a loop with the sizes open that differ."""
+        inner = copy.copy(self)
+        inner.functions, inner.graph, inner.there, inner.within = list(functions), Graph(), {}, node
+
+        def outside(nodes: Sequence[Node]) -> Node:
+            shape = self._merged([one.shape for one in nodes], node)
+            sizes = [None if isinstance(size, _Differs) else size for size in shape]
+            return inner.graph.placeholder(sizes, nodes[0].dtype, name=nodes[0].name)
+
+        with inner.graph:
+            inner._merge(outside)
+        first = functions[0]
+        inputs, outputs = ([inner.there[one] for one in side] for side in (first.inputs, first.outputs))
+        made = Function(inner.graph, inputs, outputs, first.name)
+        made.captures = [None] * len(first.captures)
+        return made
 
     def _copy(self, function: Function, given: Sequence[Node]) -> None:
         self.there |= dict(zip(function.inputs, given, strict=False))
@@ -261,6 +292,8 @@ class _Merged:
 
     def _unit(self, by: str, dtype: np.dtype) -> Node:
         """As many ones as a size says."""
+        if self.within is not None:
+            self._refuse(f"makes an array of that size in a {self.within.op.name}", self.within, by)
         if (by, dtype) not in self._units:
             source, axis = self._sources[by]
             key = tuple(slice(None) if i == axis else slice(0, 1) for i in range(source.ndim))
@@ -273,9 +306,8 @@ class _Merged:
             self.there[node] = self._constant([np.asarray(one.attrs["value"]) for one in nodes], node)
             return
         if getattr(node.op, "made", None) is not None and len({id(one.op) for one in nodes}) > 1:
-            programs = [[program_of(f) for f in one.op.made[1].values()] for one in nodes]  # type: ignore[attr-defined]
-            if any(one != programs[0] for one in programs):
-                self._refuse(f"has a {node.op.name} over arrays of that size", node)
+            self._make_flow(node, nodes)
+            return
         attrs = {key: self._merged([one.attrs[key] for one in nodes], node) for key in node.attrs}
         open_attrs = [key for key, value in attrs.items() if _has_open(value)]
         if not open_attrs:
@@ -300,10 +332,22 @@ class _Merged:
             what = ", ".join(open_attrs)
             self._refuse(f"has {node.op.name} with another {what}", node, _first_open(attrs).by)
 
-    def _add(self, node: Node, attrs: dict[str, Any]) -> None:
+    def _make_flow(self, node: Node, nodes: Sequence[Node]) -> None:
+        """A branch, a loop or a call, whose functions may be made for other sizes."""
+        made: list[Any] = [one.op.made for one in nodes]  # type: ignore[attr-defined]
+        kind, functions, numbers = made[0]
+        if any((k, f.keys(), n) != (kind, functions.keys(), numbers) for k, f, n in made):
+            self._refuse(f"has another {node.op.name}", node)
+        if all(program_of(f[role]) == program_of(functions[role]) for _, f, _ in made for role in functions):
+            self._add(node, node.attrs)
+            return
+        merged = {role: self._inside([f[role] for _, f, _ in made], node) for role in functions}
+        self._add(node, node.attrs, op_of(kind, merged, numbers))
+
+    def _add(self, node: Node, attrs: dict[str, Any], op: Op | None = None) -> None:
         inputs = [self.there[value] if isinstance(value, Node) else value for value in node.inputs]
         try:
-            made = self.graph.add(node.op, inputs, attrs)
+            made = self.graph.add(op or node.op, inputs, attrs)
         except (ValueError, TypeError, IndexError) as error:
             raise SignatureError(
                 f"{self.name}: with {', '.join(self.open_sizes)} open, {node.op.name} (made at {node.where}) is "

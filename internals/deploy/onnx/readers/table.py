@@ -24,6 +24,10 @@ LARGEST = 2**24
 """Entries of an array that is computed while a model is read."""
 
 
+class NotKnown(FormatError):
+    """A value that must be known when a model is read is computed from what is fed."""
+
+
 class Known(np.ndarray):
     """An array whose value is known while a model is read; what is computed from such alone is known too."""
 
@@ -63,10 +67,13 @@ class Call:
     opset : int
     outputs : int
         How many results are asked for.
+    around : mapping of str to value
+        What there is where the node stands, which graphs within it may read.
     """
 
     def __init__(self, name: str, kind: str, attrs: Mapping[str, Any], opset: int, outputs: int) -> None:
         self.name, self.kind, self.attrs, self.opset, self.outputs = name, kind, attrs, opset, outputs
+        self.around: Mapping[str, Any] = {}
 
     def get(self, attr: str, default: Any = None) -> Any:
         return self.attrs.get(attr, default)
@@ -76,13 +83,13 @@ class Call:
 
         Raises
         ------
-        FormatError
+        NotKnown
             It is computed from what is fed.
         """
         if isinstance(value, Tensor):
             return value.detach().numpy()
         if not isinstance(value, np.ndarray):
-            raise FormatError(f"its {what} is known only when the model runs; here it must be known when it is read")
+            raise NotKnown(f"its {what} is known only when the model runs; here it must be known when it is read")
         return np.asarray(value)
 
     def integers(self, value: Any, what: str) -> list[int]:
@@ -95,6 +102,13 @@ class Call:
         else:
             axes = self.integers(given, "axes")
         return None if axes is None else [int(axis) % max(ndim, 1) for axis in axes]
+
+    def body(self, attr: str) -> Any:
+        """A graph within the node: `run(around, inputs)` gives its results, `reads(i)` says if it looks at an input."""
+        found = self.attrs[attr]
+        if not hasattr(found, "steps"):
+            raise self.refuse(f"its attribute {attr} is no graph")
+        return found
 
     def refuse(self, what: str) -> FormatError:
         return FormatError(what)

@@ -1,6 +1,15 @@
 """How each row of the op table is written in ONNX; ``RULES[name]`` is its rule."""
 
-from internals.deploy.onnx.rules import arranging, elementwise, layers, losses, quantised, recurrent, reductions
+from internals.deploy.onnx.rules import (
+    arranging,
+    control,
+    elementwise,
+    layers,
+    losses,
+    quantised,
+    recurrent,
+    reductions,
+)
 from internals.deploy.onnx.rules.table import IN_GRAPHS, RULES, WITHOUT
 
 __all__ = [
@@ -8,6 +17,7 @@ __all__ = [
     "RULES",
     "WITHOUT",
     "arranging",
+    "control",
     "elementwise",
     "layers",
     "losses",

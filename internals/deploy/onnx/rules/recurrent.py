@@ -80,7 +80,7 @@ def _rnn(b: Builder, node: Node, x: Value, h0: Value, weight: Value) -> Name:
 
 @rule("gru")
 def _gru(b: Builder, node: Node, x: Value, h0: Value, weight: Value, bias: Value) -> list[Name]:
-    if _uses(node, 1):
+    if is_used(node, 1):
         return _unrolled_gru(b, node, x, h0, weight, bias)
     source, w, r, both = _operands(b, node, x, node.inputs[3])
     hidden = b.op(
@@ -91,7 +91,7 @@ def _gru(b: Builder, node: Node, x: Value, h0: Value, weight: Value, bias: Value
 
 @rule("lstm")
 def _lstm(b: Builder, node: Node, x: Value, h0: Value, c0: Value, weight: Value) -> list[Name]:
-    if _uses(node, 2) or not all(_is_last(user) for user in _users(node, 1)):
+    if is_used(node, 2) or not all(_is_last(user) for user in _users(node, 1)):
         return _unrolled_lstm(b, node, x, h0, c0, weight)
     source, w, r, bias = _operands(b, node, x)
     states = [b.unsqueeze(state, [0]) for state in (h0, c0)]
@@ -111,7 +111,7 @@ def _users(node: Node, index: int) -> list[Node]:
     return [one for one in node.graph.nodes if picked & {value for value in one.inputs if isinstance(value, Node)}]
 
 
-def _uses(node: Node, index: int) -> bool:
+def is_used(node: Node, index: int) -> bool:
     wanted: set[Node] = getattr(node.graph, "wanted", set())
     return bool(_users(node, index)) or bool(wanted & set(_results(node, index)))
 

@@ -39,10 +39,11 @@ WITHOUT: dict[str, str] = {
 }
 """Rows that ONNX's standard operators can't express, and why."""
 
-_FLOW = "it is control flow, which is not written here; ONNX has If, Loop and Scan for it"
+_DRAWN = "it is drawn anew in each run or round"
 _STATE = "it changes a variable, and an ONNX file has constants only"
 IN_GRAPHS: dict[str, str] = {
-    **dict.fromkeys(("cond", "while_loop", "while_loop_gradient", "scan", "call"), _FLOW),
+    **dict.fromkeys(("run_seed", "fold_in"), _DRAWN),
+    "while_loop_gradient": "it keeps the states of as many rounds as there are; use scan, or export the forward graph",
     **dict.fromkeys(("read", "assign", "assign_add", "apply"), _STATE),
     "gradient": "its sizes are open; give them as numbers, or export the forward graph",
 }

@@ -58,7 +58,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown operator": (lambda: one_node("Teleport"), "it is a Teleport"),
     "an operator of another domain": (
         lambda: changed(lambda m: setattr(m.graph.node[0], "domain", "com.evil")), "com.evil.Conv"),
-    "a control flow graph": (lambda: changed(lambda m: setattr(m.graph.node[0], "op_type", "Loop")), "is a Loop"),
+    "a loop without a body": (lambda: changed(lambda m: setattr(m.graph.node[0], "op_type", "Loop")), "body"),
     "a newer operator set": (lambda: changed(lambda m: setattr(m.opset_import[0], "version", 99)), "operator set 99"),
     "no operator set": (lambda: changed(lambda m: m.ClearField("opset_import")), "operator set 0"),
     "a cycle": (lambda: one_node("Add", inputs=("y", "x")), "reads 'y', which nothing before it makes"),

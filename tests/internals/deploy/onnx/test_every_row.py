@@ -11,10 +11,10 @@ import pytest
 from in_onnxruntime import run_onnx
 from op_cases import CASES, Case
 
-from internals.deploy import FormatError, Signature, TensorSpec
+from internals.deploy import FormatError, Signature
 from internals.deploy.onnx import to_onnx
 from internals.deploy.onnx.rules import RULES, WITHOUT
-from internals.graph import Graph, Session, assign, cond, while_loop
+from internals.graph import Graph, Session, assign
 from internals.ops import TABLE
 
 OPSETS = (17, 20, 22)
@@ -88,20 +88,6 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
     graph, given, found = in_graph("relu", [np.zeros((2, 3), np.float32)], {})
     with pytest.raises(ValueError, match=message):
         to_onnx(graph, {"f": Signature({"x": given[0]}, {"y": found[0]})}, **settings)
-
-
-def branches(x: Any) -> Any:
-    return cond(x.sum() > 0, lambda: x * 2, lambda: x - 1)
-
-
-def loops(x: Any) -> Any:
-    return while_loop(lambda v: v.sum() < 10, lambda v: [v * 2], [x])[0]
-
-
-@pytest.mark.parametrize(("function", "message"), [(branches, "is cond.*control flow"), (loops, "loop.*control flow")])
-def test_control_flow_is_named(function: Any, message: str) -> None:
-    with pytest.raises(FormatError, match=f"(?s)made at test_every_row.*{message}"):
-        to_onnx(function, {"f": Signature({"x": TensorSpec((3,))})})
 
 
 def test_what_changes_a_variable_is_named() -> None:
