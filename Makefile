@@ -6,7 +6,7 @@ ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test quick doctor book bench lint format types lock release clean
+.PHONY: help setup serve hub test quick doctor book bench lint format types lock release clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*##/  make \1\t/' | expand -t 18
@@ -17,11 +17,14 @@ setup:  ## .venv with the locked requirements; every other target does this firs
 serve: setup  ## JupyterLab with the labs, the site and your grades, on 127.0.0.1
 	@$(BIN)/python tools/serve.py $(ARGS)
 
+hub: setup  ## JupyterHub for a class, with the grading service, on 127.0.0.1
+	@$(BIN)/python tools/hub.py $(ARGS)
+
 test: setup  ## the whole test suite, the solution notebooks included
 	$(BIN)/python tools/test.py $(ARGS)
 
 quick: setup  ## the tests that take under a minute together
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not gpu" tests $(ARGS)
+	$(BIN)/python tools/test.py quick $(ARGS)
 
 doctor:  ## what this machine can do, and how to get what is missing
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m autograder.doctor $(ARGS); else $(PYTHON) -m autograder.doctor $(ARGS); fi

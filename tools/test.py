@@ -1,6 +1,7 @@
 """Run the whole test suite: what can run side by side on all cores first, then what must have the machine to itself.
 
-Run by `make test`, with the environment's Python. Arguments are handed on to pytest, in every part.
+Run by `make test`, and as ``test.py quick`` by `make quick`, with the environment's Python. Further arguments are
+handed on to pytest, in every part.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = str(min(os.cpu_count() or 1, 8))
-SIDE_BY_SIDE = ["-n", WORKERS, "--dist", "worksteal"]
+# Loading nbval costs three seconds in every worker, for grammars that only notebooks need.
+PLAIN = ["-p", "no:nbval", "-p", "no:anyio"]
+SIDE_BY_SIDE = ["-n", WORKERS, "--dist", "worksteal", *PLAIN]
 NBVAL = ["--nbval", "--nbval-kernel-name", "python3", "--ignore-glob", "tests/*.ipynb"]
 NO_TESTS = 5
 """pytest's exit code where a selection leaves nothing."""
@@ -25,20 +28,24 @@ PARTS = {
     ],
     "the solution notebooks": ["-n", WORKERS, "--dist", "loadfile", *NBVAL, "labs/solutions"],
     # Sandboxes with limits in seconds, servers and browsers.
-    "the grader and the book": ["tests/autograder", "tests/book"],
+    "the grader and the book": [*PLAIN, "tests/autograder", "tests/book"],
 }
+QUICK = {"the inner loop": [*SIDE_BY_SIDE, "-m", "not slow and not browser and not gpu", "tests"]}
 
 
 def main(arguments: list[str]) -> int:
     """Run every part; 0 if all passed, and something was run."""
-    environment = dict(os.environ)
-    environment.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads would take the other worker's core
+    quick = arguments[:1] == ["quick"]
+    alone = dict(os.environ)
+    # Tests start thousands of processes: what one of them compiled the others read.
+    alone.pop("PYTHONDONTWRITEBYTECODE", None)
+    beside = {"OPENBLAS_NUM_THREADS": "1", **alone}  # its threads would take the other worker's core
     codes = []
-    for name, part in PARTS.items():
+    for name, part in (QUICK if quick else PARTS).items():
         started = time.monotonic()
         print(f"=== {name}", flush=True)
-        command = [sys.executable, "-m", "pytest", *part, *arguments]
-        code = subprocess.call(command, cwd=ROOT, env=environment if "-n" in part else None)
+        command = [sys.executable, "-m", "pytest", *part, *arguments[quick:]]
+        code = subprocess.call(command, cwd=ROOT, env=beside if "-n" in part else alone)
         print(f"=== {name}: {time.monotonic() - started:.0f} s, {'passed' if code in (0, NO_TESTS) else 'failed'}")
         codes.append(code)
         if code == 2:  # interrupted

@@ -124,6 +124,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_frames_raise_frame_error_and_nothing_else(body: bytes) -> None:
     with pytest.raises(FrameError):

@@ -112,6 +112,7 @@ def test_nothing_is_written_where_the_learner_works(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_failing_case_is_made_small() -> None:
     found = generate.shrink(a_task(), 5, lambda inputs: inputs["x"].ndim == 2 and inputs["x"].shape[1] >= 2)
     assert found is not None

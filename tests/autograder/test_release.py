@@ -97,6 +97,7 @@ def test_same_bytes_however_the_source_is_stored() -> None:
     assert render(release(one, LAB)) == render(release(other, LAB))
 
 
+@pytest.mark.slow
 def test_the_result_is_a_valid_notebook() -> None:
     nbformat = pytest.importorskip("nbformat")
     nbformat.validate(nbformat.reads(render(release(notebook(), LAB)), as_version=4))

@@ -77,6 +77,7 @@ def test_failure_to_grade_keeps_the_submission(home, notebook, graded_as):
         assert queries.counts(book) == (1, 1)
 
 
+@pytest.mark.slow
 def test_settled_submission_is_not_graded_twice_but_an_ungraded_one_is(home, notebook, graded_as):
     calls = graded_as(UNGRADED)
     submit_file(notebook)
@@ -128,6 +129,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "reason"), BAD.values(), ids=BAD)
 def test_bad_file_is_one_line_and_nothing_is_stored(home, tmp_path, data, reason):
     path = tmp_path / "bad.ipynb"

@@ -212,6 +212,7 @@ def test_a_judges_words_come_first() -> None:
     assert result.diagnosis[0] == "It should be that of the doubles."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", [None, 3, [], {}, {"sum": None}, "text", np.ones(2)])
 def test_an_answer_a_judge_cannot_read_is_wrong(odd: Any) -> None:
     result, _ = judged(lambda x: odd, JUDGED_LOOSELY)

@@ -8,8 +8,8 @@ from typing import Any
 
 import every_way_layers as layers
 import numpy as np
-import tensorflow as tf
 import torch
+from frameworks import tf
 from layer_nets import TWINS, Twin
 from torch.nn import functional
 

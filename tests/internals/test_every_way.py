@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import torch
 from every_way_layers import AsLayers, batch_for
 from every_way_models import PROGRAMS, Deciding, Program
+from frameworks import tf
 from layer_nets import TWINS
 
 from internals import Tensor, fold, nn

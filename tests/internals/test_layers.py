@@ -99,6 +99,7 @@ def torchs_lenet() -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_twenty_steps_as_torch() -> None:
     """From the same start, on the same batches, the same parameters and running statistics.
 

@@ -38,6 +38,9 @@ IN_TENSORFLOW = [  # its ctc_loss is for float32 alone
     group for group in GROUPS if group.dtype != "int64" and (group.case.op, group.dtype) != ("ctc", "float64")
 ]
 on_every_device = pytest.mark.parametrize("where", DEVICES)
+first_on_the_host = pytest.mark.parametrize(
+    "where", ["cpu", pytest.param("sim:0", marks=pytest.mark.slow), pytest.param("cuda:0", marks=pytest.mark.gpu)]
+)
 
 
 @cache
@@ -131,7 +134,7 @@ def test_every_row_meets_the_edge_shapes() -> None:
         assert not wanted - kinds, name
 
 
-@on_every_device
+@first_on_the_host
 @pytest.mark.parametrize("group", GROUPS, ids=str)
 def test_as_torch(group: Group, where: str) -> None:
     """The same values, dtype, shape and gradients as torch."""
@@ -166,7 +169,7 @@ ROOMS = {"elementwise", "functions"}
 NUMBERS = [case for case in CASES if len(TABLE[case.op].inputs) == 2 and TABLE[case.op].room in ROOMS]
 
 
-@on_every_device
+@first_on_the_host
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("number", [2, 1.5, True])
 @pytest.mark.parametrize("op", sorted({case.op for case in NUMBERS} - {"logical_and", "logical_or"}))

@@ -134,6 +134,7 @@ def compare(ours: Any, theirs: Any, what: str) -> None:
     assert_close(to_host(ours), theirs.detach().numpy(), what, CLOSE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_any_nest_of_two_as_torch(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -280,6 +280,7 @@ def test_a_trace_never_frees_what_was_given_to_another() -> None:
 # --- the pieces in internals ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_clock_of_internals_gives_the_same_times() -> None:
     """A third answer to the last task: the simulated accelerator itself."""
     from internals.device import Clock, Model

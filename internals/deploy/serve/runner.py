@@ -18,6 +18,9 @@ from internals.deploy.serve.workers import Pool, Program, Worker, WorkerDied
 
 Arrays = Mapping[str, np.ndarray]
 
+TRIES = 3
+"""How often a request is given to a process. Two may die for reasons of their own; three name the request."""
+
 
 @dataclass(eq=False)
 class Job:
@@ -181,14 +184,14 @@ class Runner:
             self._dispatch()
 
     def _retry(self, batch: Sequence[Request], error: WorkerDied) -> None:
-        """Each request once more and alone, so that one that kills the process does not take others with it."""
+        """Each request again and alone, so that one that kills the process does not take others with it."""
         for request in batch:
             job = request.payload
             job.tries += 1
             if job.answer.done():
                 continue
-            if job.tries > 1:
-                job.answer.set_exception(Unavailable(f"{error}, twice with this request.", retry_after=1))
+            if job.tries >= TRIES:
+                job.answer.set_exception(Unavailable(f"{error}, {TRIES} times with this request.", retry_after=1))
                 continue
             request.alone = True
             request.key = (*request.key, "again", id(request))  # type: ignore[misc]

@@ -41,6 +41,7 @@ def test_data_that_ships_in_packages(made: Any, shape: tuple[int, ...], dtype: A
         assert len(dataset.classes) == classes
 
 
+@pytest.mark.slow
 def test_photographs() -> None:
     images = data.photographs()
     assert sorted(images) == ["china", "flower"]

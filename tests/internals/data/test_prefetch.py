@@ -52,6 +52,7 @@ def ended() -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("items", "function", "error", "match"),

@@ -233,6 +233,7 @@ def test_one_message_goes_to_several(opener: Opener, count: int) -> None:
             assert (message.arrays[0] == kept).all()
 
 
+@pytest.mark.slow
 def test_received_arrays_stay_what_they_are_while_more_arrives(two: tuple[Endpoint, Endpoint]) -> None:
     one, other = two
     sums, kept = [], []

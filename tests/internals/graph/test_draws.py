@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from frameworks import tf
 
 from internals import Tensor, nn, ops
 from internals.autodiff import grad

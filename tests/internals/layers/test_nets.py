@@ -94,6 +94,7 @@ def gradients(net: Net, batch: dict[str, Any]) -> dict[str, np.ndarray]:
     return {k: net.device.to_host(v) for k, v in (found | {"": twin.arguments["x"].gradient}).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings", "shape"), [pytest.param(*case, id=case[0]) for case in LAYERS_ALONE])
 def test_a_layer_alone_as_differences_and_on_a_device(name: str, settings: dict[str, Any], shape: Any) -> None:
     net, batch = alone(name, settings, shape)

@@ -108,6 +108,7 @@ def now(optimizer: Any) -> list[Any]:
     return [(group["lr"], *group["betas"]) for group in optimizer.param_groups]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 def test_step_for_step_as_torch(name: str) -> None:
     """And a schedule that was saved half way goes on the same."""
