@@ -49,6 +49,12 @@ def language() -> str:
     return "en"
 
 
+def speak(tag: str) -> None:
+    """Say everything in this language from now on, in this task; one that is not ours changes nothing."""
+    if known(tag):
+        _chosen.set(known(tag))
+
+
 @contextmanager
 def speaking(tag: str) -> Iterator[None]:
     """Say everything in this language meanwhile, in this thread or task; one that is not ours changes nothing."""

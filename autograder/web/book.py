@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tornado import web
 
+from autograder.feedback.catalogue import say
 from autograder.web import views
-from autograder.web.handlers import LearnerPage, Refusal
+from autograder.web.page import LearnerPage, Refusal
 
 if TYPE_CHECKING:
     Base = web.StaticFileHandler
@@ -16,7 +17,6 @@ else:
     Base = object
 
 HOW_TO_BUILD = "make book"
-MISSING = "There is no such page in the book."
 
 
 class BookPage(LearnerPage, Base):
@@ -41,7 +41,7 @@ class BookPage(LearnerPage, Base):
 
     def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
         if not is_built(Path(root)):
-            raise Refusal(404, "The book has not been built yet.")
+            raise Refusal(404, say("refusal.no_book"))
         return super().validate_absolute_path(root, absolute_path)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -49,7 +49,7 @@ class BookPage(LearnerPage, Base):
             super().write_error(status_code, **kwargs)
             return
         fault = kwargs.get("exc_info", (None, None, None))[1]
-        words = fault.words if isinstance(fault, Refusal) else MISSING
+        words = fault.words if isinstance(fault, Refusal) else say("refusal.no_book_page")
         command = "" if is_built(self.rooms.book) else HOW_TO_BUILD
         self.set_header("Content-Security-Policy", views.policy())
         self.set_header("Content-Type", "text/html; charset=UTF-8")

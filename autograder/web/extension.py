@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 from traitlets.config import Configurable
 
 from autograder.web import handlers
@@ -21,6 +22,10 @@ class Classroom(Configurable):
     """Settings, as ``c.Classroom.name = value``."""
 
     gradebook = Unicode("", help="Address or file of the gradebook; by default the user's own.").tag(config=True)
+    instructor = Bool(
+        os.environ.get("AUTOGRADER_INSTRUCTOR", "") not in ("", "0"),
+        help="Whether who runs this server may open the pages of the class; also AUTOGRADER_INSTRUCTOR=1.",
+    ).tag(config=True)
     book = Unicode(str(ROOT / "book" / "_build" / "html"), help="Folder of the built book.").tag(config=True)
 
 
@@ -40,6 +45,7 @@ def _load_jupyter_server_extension(server: Any) -> None:
         gradebook=settings.gradebook or None,
         notebooks=Path(server.root_dir),
         book=Path(settings.book),
+        teachers="owner" if settings.instructor else "nobody",
     )
     base = app.settings["base_url"]
     rules: list[tuple[Any, ...]] = [(url_path_join(base, rule), on_jupyter(page)) for rule, page in handlers.RULES]

@@ -1,172 +1,117 @@
-"""What answers under ``/autograder/``, as mixins: this server and a hub's service put them before a base of their own.
-
-A base brings `get_current_user` and says who the learner is; everything that follows from that is here.
-"""
+"""What answers under ``/autograder/``: a learner's own labs, submissions and feedback; and all the rules."""
 
 from __future__ import annotations
 
-import asyncio
-import http.client
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import Any
 
-from tornado import web
-from tornado.httputil import url_concat
-
-from autograder.feedback import html
-from autograder.gradebook import Gradebook, GradebookError, open_gradebook, place, queries
+from autograder.feedback.catalogue import LANGUAGES, known, say
+from autograder.gradebook import decided, decisions, queries
 from autograder.gradebook.queries import Graded
-from autograder.web import views
+from autograder.queue import job_of
+from autograder.web import learning, teaching, views
+from autograder.web.page import LANGUAGE_COOKIE, LearnerData, LearnerPage, Refusal, Rooms, attachment
 
-if TYPE_CHECKING:
-    Base = web.RequestHandler
-else:
-    Base = object
+__all__ = ["RULES", "AddSlash", "LearnerData", "LearnerPage", "Refusal", "Rooms", "attachment"]
 
-Result = TypeVar("Result")
-
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
+YEAR = 365
 
 
-@dataclass
-class Rooms:
-    """Where this server finds things; kept in the application's settings as ``autograder``."""
-
-    gradebook: str | None = None
-    notebooks: Path = Path()
-    book: Path = Path()
-
-    def open(self) -> Gradebook:
-        return open_gradebook(self.gradebook)
-
-
-class Refusal(web.HTTPError):
-    """A 4xx or 5xx with a reason in words."""
-
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(status, words.replace("%", "%%"))
-        self.words = words
-
-
-class LearnerPage(Base):
-    """A page, or data, that belongs to the learner who asks."""
-
-    as_json = False
-
-    @property
-    def rooms(self) -> Rooms:
-        return self.settings["autograder"]
-
-    @property
-    def learner(self) -> str:
-        """Who asks. On a learner's own server: whose machine it is."""
-        return place.learner_name()
-
-    @property
-    def links(self) -> views.Links:
-        base = self.settings.get("base_url", "/")
-        return views.Links(grades=f"{base}autograder/", lab=f"{base}lab", book=f"{base}book/")
-
-    def set_default_headers(self) -> None:
-        super().set_default_headers()
-        for name, value in HEADERS.items():
-            self.set_header(name, value)
-
-    @property
-    def content_security_policy(self) -> str:
-        return views.policy()
-
-    async def prepare(self) -> None:
-        """Let nobody past who has not logged in. Here, so that no handler can forget it."""
-        before = super().prepare()
-        if before is not None:  # Jupyter finds out who asks while it prepares
-            await before
-        if self.current_user:
-            return
-        if self.as_json:
-            raise Refusal(403, "Log in first: add ?token=... or an Authorization header.")
-        self.redirect(url_concat(self.get_login_url(), {"next": self.request.uri or "/"}))
-
-    async def reading(self, read: Callable[[Gradebook], Result]) -> Result:
-        """Ask the gradebook away from the server's loop."""
-
-        def ask() -> Result:
-            with self.rooms.open() as book:
-                return read(book)
-
-        try:
-            return await asyncio.to_thread(ask)
-        except GradebookError as error:
-            raise Refusal(503, str(error)) from error
+class OwnSubmission(LearnerPage):
+    """Something of one submission of the learner who asks."""
 
     async def own(self, number: str) -> Graded:
         """The learner's own submission of that number. Another's does not exist, as far as this page tells."""
         one = await self.reading(lambda book: queries.submission(book, int(number)))
         if one is None or one.learner != self.learner:
-            raise Refusal(404, f"You have no submission {number}.")
+            raise Refusal(404, say("refusal.no_submission", number=number))
         return one
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        fault = kwargs.get("exc_info", (None, None, None))[1]
-        phrase = http.client.responses.get(status_code, "Error")
-        words = fault.words if isinstance(fault, Refusal) else f"{phrase}."
-        self.set_header("Content-Security-Policy", views.policy())
-        if self.as_json:
-            self.set_header("Content-Type", "application/json")
-            self.finish(json.dumps({"status": status_code, "reason": words}))
-        else:
-            self.set_header("Content-Type", "text/html; charset=UTF-8")
-            self.finish(views.message(self.links, f"{status_code}: {phrase}", words))
+    async def shown_from(self, one: Graded) -> datetime | None:
+        """From when the result of a submission is shown; None where it is shown now."""
+        terms = await self.reading(lambda book: decisions.assignments(book).get(one.lab))
+        return None if decided.results_are_out(terms) or terms is None else terms.results
 
 
 class Overview(LearnerPage):
     async def get(self) -> None:
-        who, links, notebooks = self.learner, self.links, self.rooms.notebooks
-        self.finish(await self.reading(lambda book: views.overview(book, who, links, notebooks)))
+        who, links, rooms = self.learner, self.links, self.rooms
+        roles = await self.roles()
+        token = self.form_token
+        self.set_header("Content-Security-Policy", views.policy(views.TIMES, forms=True))
+        self.finish(
+            await self.reading(
+                lambda book: learning.overview(
+                    book, who, links, rooms.notebooks, open_by_default=rooms.open_by_default, token=token, roles=roles
+                )
+            )
+        )
 
 
-class SubmissionPage(LearnerPage):
+class SubmissionPage(OwnSubmission):
     async def get(self, number: str) -> None:
         one = await self.own(number)
-        links = self.links
-        page = await self.reading(lambda book: views.feedback(book, one, links))
-        # The feedback page brings one script, named by its hash.
-        self.set_header("Content-Security-Policy", html.policy() + "; frame-ancestors 'self'")
+        links, token, withheld = self.links, self.form_token, await self.shown_from(one)
+        page, policy = await self.reading(lambda book: learning.feedback(book, one, links, withheld, token))
+        self.set_header("Content-Security-Policy", policy)
         self.finish(page)
 
 
-class LearnerData(LearnerPage):
-    """As a page, but a program asks: no redirect to a log-in page, reasons as JSON."""
+class SubmissionState(OwnSubmission, LearnerData):
+    """Whether the result is there yet; the page that waits asks for it."""
 
-    as_json = True
-
-
-class SubmissionReport(LearnerData):
     async def get(self, number: str) -> None:
         one = await self.own(number)
+        withheld = await self.shown_from(one)
+        job = await self.reading(lambda book: job_of(book, one.id))
+        told: dict[str, Any] = {"graded": one.points is not None and withheld is None}
+        if job is not None and not told["graded"] and withheld is None:
+            told |= {"state": job.state, "ahead": job.ahead}
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(told))
+
+
+class SubmissionReport(OwnSubmission, LearnerData):
+    async def get(self, number: str) -> None:
+        one = await self.own(number)
+        if withheld := await self.shown_from(one):
+            raise Refusal(404, say("refusal.not_shown", number=number, when=views.when(withheld)))
         report = await self.reading(lambda book: queries.report(book, one.id))
         if report is None:
-            raise Refusal(404, f"Submission {number} is stored, but not graded yet.")
+            raise Refusal(404, say("refusal.not_graded", number=number))
         self.set_header("Content-Type", "application/json")
         self.finish(report.to_json())
 
 
-class SubmissionNotebook(LearnerData):
+class SubmissionNotebook(OwnSubmission, LearnerData):
     async def get(self, number: str) -> None:
         one = await self.own(number)
         data = await self.reading(lambda book: queries.notebook(book, one.id))
         # A download, never a page: what a learner wrote must not run on this origin.
         self.set_header("Content-Type", "application/x-ipynb+json")
-        self.set_header("Content-Disposition", f'attachment; filename="{one.lab}-submission-{one.id}.ipynb"')
+        self.set_header("Content-Disposition", attachment(f"{one.lab}-submission-{one.id}.ipynb"))
         self.finish(data or b"")
+
+
+class Language(LearnerPage):
+    """Which language a person reads; kept in their browser."""
+
+    async def post(self) -> None:
+        chosen = known(self.field("language", 20))
+        if chosen not in LANGUAGES:
+            raise Refusal(400, say("refusal.no_page"))
+        secure = self.request.protocol == "https"
+        self.set_cookie(
+            LANGUAGE_COOKIE,
+            chosen,
+            expires_days=YEAR,
+            path=self.links.grades,
+            httponly=True,
+            samesite="Lax",
+            secure=secure,
+        )
+        self.redirect(self.links.grades, status=303)
 
 
 class AddSlash(LearnerPage):
@@ -176,19 +121,24 @@ class AddSlash(LearnerPage):
 
 class NoSuchPage(LearnerPage):
     async def get(self, path: str) -> None:
-        raise Refusal(404, "There is no such page here.")
+        raise Refusal(404, say("refusal.no_page"))
+
+    post = get
 
 
 class NoSuchData(LearnerData):
     async def get(self, path: str) -> None:
-        raise Refusal(404, "There is no such data here.")
+        raise Refusal(404, say("refusal.no_data"))
 
 
 RULES: list[tuple[str, type[LearnerPage]]] = [
     (r"autograder/", Overview),
+    (r"autograder/language", Language),
     (r"autograder/submission/([0-9]{1,15})", SubmissionPage),
+    (r"autograder/submission/([0-9]{1,15})/state", SubmissionState),
     (r"autograder/submission/([0-9]{1,15})\.json", SubmissionReport),
     (r"autograder/submission/([0-9]{1,15})\.ipynb", SubmissionNotebook),
+    *teaching.RULES,
     (r"autograder/(.*\.(?:json|ipynb))", NoSuchData),
     (r"autograder/(.+)", NoSuchPage),
 ]

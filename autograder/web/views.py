@@ -1,8 +1,9 @@
-"""What the pages show, as HTML. Knows gradebook and feedback, and nothing of HTTP."""
+"""What every page looks like: where things are, the frame, styles and scripts, and the policy that names them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import urllib.parse
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -10,12 +11,13 @@ from pathlib import Path
 from jinja2 import Environment
 from markupsafe import Markup
 
-from autograder import spec
 from autograder.feedback import html, words
-from autograder.gradebook import Gradebook, queries
-from autograder.gradebook.queries import Graded
+from autograder.feedback.catalogue import LANGUAGES
+from autograder.gradebook.policy import zone_named
 
 TEMPLATES = Path(__file__).parent / "templates"
+TIMES, WAIT = "times.js", "wait.js"
+"""Scripts: moments in the zone of who reads; look until the result is there."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +31,11 @@ class Links:
     def submission(self, number: int, ending: str = "") -> str:
         return f"{self.grades}submission/{number}{ending}"
 
-
-@dataclass
-class LabView:
-    """One lab as its learner sees it."""
-
-    name: str
-    title: str
-    notebook: str
-    tasks: list[tuple[str, str, float]] = field(default_factory=list)
-    """(name, title, points), in the order of the lab."""
-    best: Graded | None = None
-    submissions: list[Graded] = field(default_factory=list)
-
-    @property
-    def points(self) -> float:
-        return sum(points for _, _, points in self.tasks)
-
-    def verdict(self, task: str) -> tuple[str, str, str, float] | None:
-        """(verdict, sign, word, points) of a task in the best submission."""
-        for name, verdict, points, _ in self.best.tasks if self.best else ():
-            if name == task:
-                return verdict, *words.verdict_word(verdict), points
-        return None
+    def of_class(self, path: str = "", **query: object) -> str:
+        """An address among the pages of the class; what is empty is left out of its query."""
+        given = {name: value for name, value in query.items() if value not in ("", None)}
+        asked = f"?{urllib.parse.urlencode(given)}" if given else ""
+        return f"{self.grades}class/{urllib.parse.quote(path)}{asked}"
 
 
 def when(moment: datetime) -> str:
@@ -59,61 +43,65 @@ def when(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
+def in_zone(value: datetime, zone: str) -> str:
+    """A moment on the clocks of a zone, to the minute."""
+    return value.astimezone(zone_named(zone)).strftime("%Y-%m-%d %H:%M")
+
+
+def moment(value: datetime) -> Markup:
+    """A moment as an element that a script shows in the zone of who reads."""
+    return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), when(value))
+
+
 @cache
 def _templates() -> Environment:
     env = html.environment(TEMPLATES)
-    env.filters["when"] = when
+    env.filters |= {"when": when, "moment": moment, "span": words.span, "in_zone": in_zone}
+    env.globals["languages"] = LANGUAGES
     return env
 
 
-def policy() -> str:
-    """The content security policy of a page without scripts."""
-    return (
-        f"default-src 'none'; style-src {html.source_hash(html.asset('page.css'))}; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+@cache
+def script(name: str) -> str:
+    """A script that is put into a page as it stands."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+@cache
+def css() -> str:
+    return html.asset("page.css") + (TEMPLATES / "pages.css").read_text(encoding="utf-8")
+
+
+def policy(*scripts: str, forms: bool = False, asks: bool = False, framed: bool = True) -> str:
+    """The content security policy of a page with these scripts, and nothing else that runs.
+
+    Parameters
+    ----------
+    forms : bool
+        It has forms, which go to this server only.
+    asks : bool
+        A script of it asks this server for more.
+    framed : bool
+        A page of this server may show it in a frame.
+    """
+    sources = " ".join(html.source_hash(script(name)) for name in scripts)
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src {html.source_hash(css())}",
+            *([f"script-src {sources}"] if scripts else []),
+            *(["connect-src 'self'"] if asks else []),
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'self'" if forms else "form-action 'none'",
+            "frame-ancestors 'self'" if framed else "frame-ancestors 'none'",
+        ]
     )
 
 
-def render(template: str, links: Links, **values: object) -> str:
-    css = Markup(html.asset("page.css"))
-    return _templates().get_template(template).render(links=links, css=css, **values)
-
-
-def lab_views(book: Gradebook, learner: str, notebooks: Path) -> list[LabView]:
-    """The labs there are, and those handed in that are there no more, with what `learner` got."""
-    handed_in = queries.submissions(book, learner=learner)
-    names = spec.lab_names()
-    names += sorted({one.lab for one in handed_in} - set(names))
-    views = []
-    for name in names:
-        view = LabView(name, name, f"{name}.ipynb" if (notebooks / f"{name}.ipynb").is_file() else "")
-        if name in spec.lab_names():
-            lab = spec.load_lab(name)
-            view.title = lab.title
-            view.tasks = [(task.name, task.title, task.points) for task in lab.tasks]
-        view.submissions = [one for one in handed_in if one.lab == name]
-        view.best = queries.best_of(view.submissions)
-        views.append(view)
-    return views
-
-
-def overview(book: Gradebook, learner: str, links: Links, notebooks: Path) -> str:
-    """The page with all labs of one learner."""
-    return render("overview.html", links, learner=learner, labs=lab_views(book, learner, notebooks))
-
-
-def feedback(book: Gradebook, one: Graded, links: Links) -> str:
-    """The page of one submission: its feedback, or that it waits for a grade."""
-    ways = [
-        (links.grades, "All labs"),
-        (links.lab, "JupyterLab"),
-        (links.submission(one.id, ".ipynb"), "The notebook as handed in"),
-        (links.submission(one.id, ".json"), "This report as JSON"),
-    ]
-    report = queries.report(book, one.id)
-    if report is None:
-        return render("waiting.html", links, one=one, ways=ways[:3])
-    return html.page(report, ways, submitted=True)
+def render(template: str, links: Links, *scripts: str, **values: object) -> str:
+    found = [Markup(script(name)) for name in scripts]
+    return _templates().get_template(template).render(links=links, css=Markup(css()), scripts=found, **values)
 
 
 def message(links: Links, title: str, text: str, command: str = "") -> str:
