@@ -31,6 +31,7 @@ from autograder.output import (
     write_file,
 )
 from autograder.queue import commands as queueing
+from classroom import commands as class_commands
 
 if TYPE_CHECKING:
     from autograder.grade import Grader
@@ -51,9 +52,11 @@ def commands(words: str) -> typer.Typer:
 app = commands("Grade labs against PyTorch and TensorFlow, and explain what is wrong.")
 oracles_app = commands("The long-lived framework processes that know the right answers.")
 gradebook_app = commands("Submissions and grades.")
+class_app = commands("The people of a hub's class: see `make hub`.")
 written_app = commands("Answers in words, which a person reads.")
 app.add_typer(oracles_app, name="oracles")
 app.add_typer(gradebook_app, name="gradebook")
+app.add_typer(class_app, name="class")
 app.add_typer(written_app, name="written")
 app.command(name="lint-specs")(cli_authors.lint_specs)
 app.command(name="new-lab")(cli_authors.new_lab)
@@ -268,6 +271,7 @@ def export(
 
 
 deciding.add_to(app)
+class_commands.add_to(class_app)
 queueing.add_to(app)
 reading.add_to(written_app)
 

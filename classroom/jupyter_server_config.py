@@ -1,24 +1,35 @@
 """The local classroom: ``jupyter lab --config classroom/jupyter_server_config.py``.
 
 JupyterLab on the labs, the book under ``/book/``, grades under ``/autograder/``: one origin, one token, and
-reachable from this machine only.
+reachable from this machine only. A person's server on a hub reads it too: there the labs lie in their own folder,
+and the grades are the class's.
 """
 
+import os
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-LABS = ROOT / "labs"
+ON_HUB = bool(os.environ.get("JUPYTERHUB_SERVICE_PREFIX"))
+LABS = Path.home() / "labs" if ON_HUB else ROOT / "labs"
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  (Jupyter puts it there)
 
-c.ServerApp.ip = "127.0.0.1"
-c.ServerApp.port = 8888
-c.ServerApp.port_retries = 50
+if ON_HUB:
+    # The hub says where it listens. A server that nobody uses gives its memory back.
+    c.ServerApp.shutdown_no_activity_timeout = 3600
+    c.MappingKernelManager.cull_idle_timeout = 1800
+    c.MappingKernelManager.cull_interval = 120
+else:
+    c.ServerApp.ip = "127.0.0.1"
+    c.ServerApp.port = 8888
+    c.ServerApp.port_retries = 50
 c.ServerApp.root_dir = str(LABS)
 # A learner who looks for the lab should not open its solution by mistake; typing the path still does.
 c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~", "solutions"]
-c.ServerApp.jpserver_extensions = {"autograder.web": True}
+c.ServerApp.jpserver_extensions = {"classroom.lab_server": True} | ({} if ON_HUB else {"autograder.web": True})
+# The Submit button, as JupyterLab loads what was built for it.
+c.LabServerApp.extra_labextensions_path = c.LabApp.extra_labextensions_path = [str(HERE / "labextensions")]
 
 # The first lab is what opens; a file that isn't there would open an error box instead.
 FIRST = "lab01_tensor.ipynb"

