@@ -292,4 +292,4 @@ def _turns(session: Session, learners: Iterable[int]) -> dict[int, int]:
     query = select(Row.learner_id, func.max(Row.turn)).where(
         Row.learner_id.in_(list(learners)), Row.priority == REGRADE
     )
-    return dict(session.execute(query.group_by(Row.learner_id)).tuples().all())
+    return dict(session.execute(query.group_by(Row.learner_id)).all())

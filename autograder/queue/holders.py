@@ -37,7 +37,7 @@ def is_gone(holder: str) -> bool:
     """Whether the process is known to have ended. False where that can't be seen from here: another machine."""
     try:
         *machine, pid, born = json.loads(holder)
-    except ValueError:
+    except (ValueError, TypeError):
         return False
     return bool(born) and machine == _machine() and machine[1] != "" and _born(pid) != born
 
@@ -46,6 +46,6 @@ def shown(holder: str) -> str:
     """For a person to read: ``host, process 123``."""
     try:
         host, _, _, pid, _ = json.loads(holder)
-    except ValueError:
+    except (ValueError, TypeError):
         return holder
     return f"{host}, process {pid}"

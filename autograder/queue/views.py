@@ -52,7 +52,7 @@ def job_of(book: Gradebook, submission_id: int) -> JobView | None:
 def counts(book: Gradebook) -> dict[State, int]:
     """How many jobs are in each state."""
     with book.reading() as session:
-        found = dict(session.execute(select(Row.state, func.count()).group_by(Row.state)).tuples().all())
+        found = dict(session.execute(select(Row.state, func.count()).group_by(Row.state)).all())
     return {state: found.get(state, 0) for state in STATES}
 
 

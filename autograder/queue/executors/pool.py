@@ -127,4 +127,5 @@ class _Process:
 
 def _environment() -> dict[str, str]:
     """One thread of the numerical libraries: there are other processes for the other cores."""
-    return os.environ | {"PYTHONPATH": os.fspath(_ROOT), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    paths = [os.fspath(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
