@@ -157,11 +157,11 @@ def save(
     Parameters
     ----------
     path : path
-    source : Module, Keras-style model, function, Graph, Session or SavedModel
+    source : Module, Keras-style model, layers.Net, function, Graph, Session or SavedModel
         A Module is saved as it evaluates. Of a Graph, variables have their initial values; of a Session, those they
         have now.
     signatures : mapping of str to Signature
-        The ways to call it. A Keras-style model and a SavedModel have their own.
+        The ways to call it. A Keras-style model, a Net and a SavedModel have their own.
     assets : mapping of str to (path or bytes)
         Files that belong to the model, such as a vocabulary.
     form : {"json", "binary"}

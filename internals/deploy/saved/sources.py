@@ -1,4 +1,4 @@
-"""What can be saved: a Module, a Keras-style model, a traced function, a Graph, a model that was loaded.
+"""What can be saved: a Module, a Keras-style model, a net of layers, a traced function, a Graph, a loaded model.
 
 Each becomes one graph in which every signature has placeholders and results, and the values of its variables.
 """
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.saved.capture import captured
+from internals.deploy.saved.nets import net_signatures
 from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.front import Model
 from internals.graph import Graph, GraphError, Node, Session, needed
 from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE
+from internals.layers import Net
 from internals.nn import Module
 from internals.tensor import Tensor
 
@@ -51,6 +53,9 @@ def content_of(
     if callable(made):
         content: Content = made()
         return content
+    if isinstance(source, Net):
+        signatures, names = net_signatures(source, signatures)
+        return _from_functions(None, signatures, None, names)
     signatures = _default(source) if signatures is None else signatures
     if not isinstance(signatures, Mapping) or not signatures:
         raise TypeError(
@@ -68,8 +73,8 @@ def content_of(
     if callable(source) or (source is None and all(one.function for one in signatures.values())):
         return _from_functions(source, signatures, None, names)
     raise TypeError(
-        f"save: a {type(source).__name__} can't be saved; expected a Module, a Keras-style model, a function, a Graph, "
-        "a Session or a SavedModel."
+        f"save: a {type(source).__name__} can't be saved; expected a Module, a Keras-style model, a Net, a function, a "
+        "Graph, a Session or a SavedModel."
     )
 
 
