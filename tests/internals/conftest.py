@@ -23,6 +23,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The inner loop does without TensorFlow; a module that brings it costs every worker nine seconds."""
+    if "not slow" in session.config.option.markexpr and "tensorflow" in sys.modules:
+        raise pytest.UsageError("a test module imports tensorflow; take the fixture `tf`, or `from frameworks import tf`")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
     """What is computed here is small: torch's threads would only wait for each other."""

@@ -11,6 +11,8 @@ class _WhenUsed:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):  # pytest asks every name of a module whether it is a fixture
+            raise AttributeError(attribute)
         return getattr(importlib.import_module(self._name), attribute)
 
 
