@@ -55,7 +55,8 @@ def _conv_integer(call: Call, x: Any, w: Any, x_zero: Any = None, w_zero: Any = 
     strides, holes = per_axis(call, "strides", n), per_axis(call, "dilations", n)
     pads = pads_of(call, x.shape[2:], w.shape[2:], strides, holes)
     if any(before != after for before, after in pads):
-        raise call.refuse(f"it pads {pads}; the row here pads both sides alike")
+        zero = 0 if x_zero is None else int(call.known(x_zero, "zero point of x, beside unlike padding,").reshape(()))
+        x, pads = ops.pad(x, width=((0, 0), (0, 0), *map(tuple, pads)), value=zero), [(0, 0)] * n
     return ops.conv2d_integer(
         x,
         w,

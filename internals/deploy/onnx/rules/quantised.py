@@ -57,22 +57,42 @@ def _matmul_integer(b: Builder, node: Node, x: Value, w: Value, x_zero: Value, w
 
 @rule("conv2d_integer")
 def _conv_integer(b: Builder, node: Node, x: Value, w: Value, x_zero: Value, w_zero: Value) -> Name:
-    """ConvInteger; onnxruntime has it for unsigned inputs, so signed ones are moved up by 128, with the zero point."""
+    """ConvInteger; onnxruntime has it for unsigned inputs, so signed ones are moved up by 128, with the zero point.
+
+    Nor has onnxruntime zero points for each channel of the weight. They are taken off afterwards: the sum of
+    (x - x_zero) (w - w_zero) is that of (x - x_zero) w less w_zero times that of x - x_zero, a convolution with ones.
+    """
     padding = [int(one) for one in per_axis(node.attrs["padding"], 2)]
+    groups = int(node.attrs["groups"])
     source, point = x.name, _point(b, x_zero, x.dtype)
     if x.dtype == np.int8:
         source, point = (_moved(b, one) for one in (source, point))
-    return b.op(
-        "ConvInteger",
-        source,
-        w,
-        point,
-        _point(b, w_zero, w.dtype),
-        strides=[int(one) for one in per_axis(node.attrs["stride"], 2)],
-        pads=padding + padding,
-        dilations=[int(one) for one in per_axis(node.attrs["dilation"], 2)],
-        group=int(node.attrs["groups"]),
-    )
+
+    def convolved(weight: Value | Name, weight_point: Name) -> Name:
+        return b.op(
+            "ConvInteger",
+            source,
+            weight,
+            point,
+            weight_point,
+            strides=[int(one) for one in per_axis(node.attrs["stride"], 2)],
+            pads=padding + padding,
+            dilations=[int(one) for one in per_axis(node.attrs["dilation"], 2)],
+            group=groups,
+        )
+
+    if not w_zero.shape:
+        return convolved(w, _point(b, w_zero, w.dtype))
+    whole = convolved(w, "")
+    zeros = b.value_of(node.inputs[3])
+    if zeros is not None and not zeros.any():
+        return whole
+    channels, *size = (int(one) for one in w.shape if one is not None)
+    sums = convolved(b.constant(np.ones((groups, *size), np.uint8)), "")
+    if groups > 1:
+        sums = b.op("Gather", sums, b.constant(np.arange(channels) // (channels // groups)), axis=1)
+    each = b.reshape(b.cast(w_zero, np.int32), [-1, 1, 1])
+    return b.op("Sub", whole, b.op("Mul", sums, each))
 
 
 def _moved(b: Builder, q: Name) -> Name:

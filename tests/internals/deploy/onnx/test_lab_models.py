@@ -39,7 +39,7 @@ def pieces_of(lab: str, *wanted: str) -> list[Any]:
         if names & set(wanted):
             kept.append(one)
     space: dict[str, Any] = {}
-    exec(compile(ast.Module(kept, []), str(path), "exec"), space)  # noqa: S102  # the repository's own notebook
+    exec(compile(ast.Module(kept, []), str(path), "exec"), space)  # the repository's own notebook
     return [space[name] for name in wanted]
 
 
