@@ -43,7 +43,7 @@ class Notebook:
     sha256: str = ""
     notes: list[str] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
-    """What its Markdown cells say, by the ``grade_id`` of those that have one."""
+    """What its cells say, by the ``grade_id`` of those that have one."""
 
 
 @dataclass(frozen=True)
@@ -200,10 +200,10 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
 
 
 def _read_words(entries: list[dict[str, Any]], name: str) -> dict[str, str]:
-    """The text of Markdown cells that have a ``grade_id``; that of copies, one after another."""
+    """The text of cells that have a ``grade_id``; that of copies, one after another."""
     found: dict[str, str] = {}
     for position, entry in enumerate(entries, 1):
-        if entry.get("cell_type") == "markdown" and (grade_id := _grade_id(entry)):
+        if entry.get("cell_type") in ("markdown", "code") and (grade_id := _grade_id(entry)):
             text = _source(entry, f"{name}: cell {position}")
             found[grade_id] = f"{found[grade_id]}\n\n{text}" if grade_id in found else text
     return found

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.written import PLACEHOLDER
+from autograder.written import HOLE, PLACEHOLDER
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-HOLE = ("# YOUR CODE HERE", "raise NotImplementedError()")
 BLANK = (PLACEHOLDER,)
 """The hole in a Markdown cell. Its markers may stand in comments: ``<!-- ### BEGIN SOLUTION -->``."""
 
@@ -189,8 +188,8 @@ def check_notebook(notebook: dict[str, Any], name: str) -> None:
         if answer is None:
             raise ReleaseError(f"{name}: no cell has the grade_id {question.name!r}.")
         marks = marks_of(answer)
-        if answer["cell_type"] != "markdown" or not (marks["solution"] and marks["grade"]):
-            raise ReleaseError(f"{name}: {question.name!r} is answered in a Markdown cell, a solution that is graded.")
+        if not (marks["solution"] and marks["grade"]):
+            raise ReleaseError(f"{name}: the cell {question.name!r} is to be a solution that is graded.")
         if marks.get("points") != question.points:
             raise ReleaseError(
                 f"{name}: the cell {question.name!r} is worth {marks.get('points')} points, the question "

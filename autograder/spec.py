@@ -120,7 +120,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Written:
-    """A question answered in words, in a Markdown cell of its own, which a person reads and gives points.
+    """A question answered in words (or in code no test can judge), in a cell of its own, which a person marks.
 
     Parameters
     ----------

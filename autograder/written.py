@@ -1,4 +1,4 @@
-"""Answers in words: found in the notebook's Markdown cells, kept in the report, and left to a person to mark."""
+"""Answers in words: found in the notebook, kept in the report, and left to a person to mark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from autograder.spec import Written
 
 PLACEHOLDER = "YOUR ANSWER HERE"
 """What the released notebook has where the answer goes; nbgrader's own words."""
+
+HOLE = ("# YOUR CODE HERE", "raise NotImplementedError()")
+"""The same in a cell of code."""
 
 LONGEST = 20_000
 """Characters of an answer that are kept."""
@@ -22,10 +25,10 @@ def result_of(question: Written, notebook: Notebook) -> TaskResult:
     text = answer_of(notebook, question.name)
     if text is None:
         result.verdict, result.cause = "missing", "missing"
-        result.message = f"The Markdown cell for `{question.name}` is not in the notebook any more."
+        result.message = f"The cell for `{question.name}` is not in the notebook any more."
     elif not text:
         result.verdict, result.cause = "missing", "missing"
-        result.message = f"Nothing is written in the Markdown cell for `{question.name}`."
+        result.message = f"Nothing is written in the cell for `{question.name}`."
     else:
         result.answer = text[:LONGEST]
         if len(text) > LONGEST:
@@ -34,6 +37,10 @@ def result_of(question: Written, notebook: Notebook) -> TaskResult:
 
 
 def answer_of(notebook: Notebook, name: str) -> str | None:
-    """The text of the cell, without the placeholder; None where there is no such cell."""
+    """The text of the cell, without what was there to be replaced; None where there is no such cell."""
     text = notebook.words.get(name)
-    return None if text is None else printable(text.replace(PLACEHOLDER, "")).strip()
+    if text is None:
+        return None
+    for blank in (PLACEHOLDER, *HOLE):
+        text = text.replace(blank, "")
+    return printable(text).strip()

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [speed] [grading] [--quick]``: measure, print, and write ``benchmarks/results/``."""
+"""``python -m benchmarks [speed] [grading] [nbgrader] [--quick]``: measure, print, write ``benchmarks/results/``."""
 
 from __future__ import annotations
 
@@ -162,7 +162,9 @@ def _installed(package: str) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="*", default=["speed", "grading"], help="speed, grading; both unless given")
+    parser.add_argument(
+        "what", nargs="*", default=["speed", "grading"], help="speed, grading (both unless given), nbgrader"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, for a look rather than a record")
     arguments = parser.parse_args()
     for what in arguments.what:
@@ -172,8 +174,12 @@ def main() -> None:
             from benchmarks.grading import grading
 
             _write(*grading(arguments.quick))
+        elif what == "nbgrader":
+            from benchmarks.grading_nbgrader import comparison
+
+            _write(*comparison(arguments.quick))
         else:
-            parser.error(f"there is no benchmark called {what!r}; there are speed and grading.")
+            parser.error(f"there is no benchmark called {what!r}; there are speed, grading and nbgrader.")
 
 
 if __name__ == "__main__":
