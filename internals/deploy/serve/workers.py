@@ -6,6 +6,7 @@ Each version has processes of its own, so that it loads beside the others, and g
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -24,7 +25,11 @@ from internals.deploy.serve.errors import ModelFailed, ServeError
 from internals.deploy.serve.servable import signatures_of
 from internals.deploy.serve.worker import HEAD, frame, opened
 
+log = logging.getLogger("internals.deploy.serve")
+
 BUFFER = 2**22
+LINE = 4096
+"""Most bytes of a line that a process wrote."""
 PATIENCE = (0.0, 0.5, 2.0, 5.0)
 """Seconds before each attempt to start again a process that died; then the version has failed."""
 
@@ -69,6 +74,7 @@ class Worker:
         self.labels: list[str] = []
         self.signatures: dict[str, Signature] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     @property
@@ -100,8 +106,10 @@ class Worker:
                 [sys.executable, "-m", "internals.deploy.serve.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
             )
+        self._telling = asyncio.create_task(self._tell())
         self._streams = await asyncio.open_connection(sock=ours, limit=BUFFER)
         ask = {
             "directory": str(self.program.directory.resolve()),
@@ -114,6 +122,28 @@ class Worker:
             raise FormatError(answer["error"])
         self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
         self.busy = False
+
+    async def _tell(self) -> None:
+        """What the process, or a library in it, writes to its stderr becomes lines of the log."""
+        assert self._process is not None
+        assert self._process.stderr is not None
+        reader = asyncio.StreamReader(limit=BUFFER)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stderr)
+        rest, more = b"", True
+        try:
+            while more:
+                part = await reader.read(LINE)
+                more = bool(part)
+                *lines, rest = (rest + part).split(b"\n")
+                if len(rest) >= LINE or (rest and not more):
+                    lines, rest = [*lines, rest], b""
+                for line in lines:
+                    said = line.decode(errors="replace").rstrip()[:LINE]
+                    about = {"event": "worker", "pid": self.pid, "said": said}
+                    log.warning("worker %s: %s", self.pid, said, extra={"about": about})
+        finally:
+            transport.close()
 
     async def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run one batch.
