@@ -45,6 +45,8 @@ class LabStatistics:
     """Learners by mark, in ten equal parts of what full marks are worth; full marks and more are in the last."""
     to_full_marks: timedelta | None
     """The median time from a learner's first submission to their first with full marks; of those who got there."""
+    times: list[timedelta]
+    """The same for each of them, in no order."""
     tasks: list[TaskStatistics]
 
 
@@ -70,6 +72,7 @@ def of_lab(book: Gradebook, lab: str) -> LabStatistics:
         worth,
         bins,
         timedelta(seconds=statistics.median(reached)) if reached else None,
+        [timedelta(seconds=seconds) for seconds in reached],
         _tasks(book, lab, found),
     )
 
