@@ -23,18 +23,18 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import argparse
+import itertools
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
 from internals import Tensor, nn, ops
 from internals.distributed import costs as predicted
-from internals.distributed.collectives import all_gather, all_reduce, barrier, broadcast, reduce_scatter
+from internals.distributed.collectives import all_gather, all_reduce, barrier, broadcast, chosen, reduce_scatter
 from internals.distributed.costs import Costs
 from internals.distributed.group import Group, run_processes
 from internals.distributed.parallel import DistributedDataParallel
@@ -49,8 +49,9 @@ Pairs = dict[str, list[tuple[float, float]]]
 
 
 def timed(group: Group, action: Callable[[], object], count: int) -> float:
-    """Seconds of one of `count` in a row, as the slowest rank sees them."""
+    """Seconds of one of `count` in a row, after another, as the slowest rank sees them."""
     barrier(group=group)
+    action()
     start = time.perf_counter()
     for _ in range(count):
         action()
@@ -68,15 +69,19 @@ def collectives(group: Group, costs: Costs, found: Pairs) -> None:
             expected = predicted.all_reduce(costs, x.nbytes, size, algorithm)
             found[f"all-reduce {name}, {algorithm}"].append((expected, seconds))
         part = x[: x.size // size]
-        others = {
+        sources = itertools.count(0, -1)
+
+        def next_broadcast(x: np.ndarray = x, sources: Iterator[int] = sources) -> None:
+            # From who was last to have the one before: a source that has waited for nobody would run ahead.
+            broadcast(x, next(sources) % size, group=group)
+
+        others: dict[str, tuple[Callable[[], object], Callable[[Costs, float, int], float]]] = {
             "all-gather": (partial(all_gather, part, group=group, into=x), predicted.all_gather),
-            "reduce-scatter": (partial(reduce_scatter, x, group=group), predicted.reduce_scatter),
-            "broadcast": (partial(broadcast, x, group=group), predicted.broadcast),
+            "reduce-scatter": (partial(reduce_scatter, x, "mean", group=group), predicted.reduce_scatter),
+            "broadcast": (next_broadcast, predicted.broadcast),
         }
         for what, (action, expect) in others.items():
-            # A broadcast's source runs ahead of the others, so that several in a row overlap: one at a time.
-            seconds = timed(group, action, 1 if what == "broadcast" else count)
-            found[f"{what} {name}"].append((expect(costs, x.nbytes, size), seconds))
+            found[f"{what} {name}"].append((expect(costs, x.nbytes, size), timed(group, action, count)))
 
 
 def pushes(group: Group, costs: Costs, found: Pairs, servers: int) -> None:
@@ -102,7 +107,7 @@ def pushes(group: Group, costs: Costs, found: Pairs, servers: int) -> None:
         for server in range(servers):
             group.receive(server, "added")
 
-    expected = predicted.push(costs, 4 << 20, trainers, servers) + costs.message
+    expected = predicted.push(costs, 4 << 20, trainers, servers) + costs.alone.start
     found[f"push 4 MB, {trainers} to {servers}"].append((expected, timed(group, push, 3)))
 
 
@@ -110,7 +115,7 @@ def data_parallel(group: Group, costs: Costs, found: Pairs) -> None:
     def model() -> nn.Sequential:
         rng = np.random.default_rng(0)
         widths = [784, 1024, 1024, 10]
-        layers = [nn.Linear(*pair, rng=rng) for pair in pairwise(widths)]
+        layers = [nn.Linear(*pair, rng=rng) for pair in itertools.pairwise(widths)]
         return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
 
     rng = np.random.default_rng(group.rank)
@@ -124,8 +129,11 @@ def data_parallel(group: Group, costs: Costs, found: Pairs) -> None:
     together = DistributedDataParallel(model(), group, bucket_bytes=2 << 20)
     compute = timed(group, lambda: step(alone), 3)
     seconds = timed(group, lambda: step(together), 3)
-    nbytes = sum(one.nbytes for one in (parameter.data for parameter in alone.parameters()))
-    expected = predicted.data_parallel_step(costs, nbytes, group.size, compute=compute, buckets=len(together.buckets))
+    nbytes, buckets = sum(parameter.nbytes for parameter in alone.parameters()), len(together.buckets)
+    algorithm = chosen(nbytes // buckets, group.size)
+    expected = predicted.data_parallel_step(
+        costs, nbytes, group.size, compute=compute, buckets=buckets, algorithm=algorithm
+    )
     found[f"data parallel step, {nbytes / 2**20:.0f} MB of gradients"].append((expected, seconds))
 
 
@@ -143,12 +151,21 @@ def pipelines(group: Group, costs: Costs, found: Pairs) -> None:
 
         step()
         seconds = timed(group, step, 2)
-        spans = [(span.action.kind, span.end - span.start) for span in pipeline.timeline()]
-        forward, backward = (statistics.mean(taken for kind, taken in spans if kind == wanted) for wanted in "FB")
+        spans = pipeline.timeline()
+        forward, backward = (
+            [
+                statistics.mean(span.end - span.start for span in spans if span.action[::2] == (stage, kind))
+                for stage in range(group.size)
+            ]
+            for kind in "FB"
+        )
         message = predicted.send(costs, x.nbytes / 8)
         # Who sends and who takes a message are busy with it too.
         ran = simulate(
-            SCHEDULES[name](group.size, 8), forward=forward + message, backward=backward + message, transfer=message
+            SCHEDULES[name](group.size, 8),
+            forward=[seconds + message for seconds in forward],
+            backward=[seconds + message for seconds in backward],
+            transfer=message,
         )
         found[f"pipeline of {group.size} stages, {name}"].append((max(span.end for span in ran), seconds))
 
@@ -158,7 +175,7 @@ def member(group: Group, turns: int) -> tuple[Pairs, str]:
     found: Pairs = defaultdict(list)
     one = np.zeros(1, np.float32)
     for _ in range(turns):
-        costs = predicted.measure(group, rounds=4, smallest=lambda: all_reduce(one, group=group, algorithm="flat"))
+        costs = predicted.measure(group, rounds=5, smallest=lambda: all_reduce(one, group=group, algorithm="flat"))
         collectives(group, costs, found)
         for servers in range(1, min(2, group.size - 1) + 1):
             pushes(group, costs, found, servers)
@@ -178,15 +195,14 @@ def main() -> None:
         print(f"{size} ranks: {costs}")
         good = 0
         for what, pairs in rows.items():
-            expected, seconds = (statistics.median(column) for column in zip(*pairs, strict=True))
-            ratios = sorted(a / b for a, b in pairs)
-            ratio = statistics.median(ratios)
-            low, high = ratios[len(ratios) // 10], ratios[len(ratios) - 1 - len(ratios) // 10]
+            columns = [sorted(column) for column in zip(*pairs, strict=True)]
+            expected, seconds = (statistics.median(column) for column in columns)
+            ratio, quiet = expected / seconds, columns[0][turns // 4] / columns[1][turns // 4]
             close = 1 / WITHIN <= ratio <= WITHIN
             good += close
             print(
                 f"  {what:42} predicted {expected * 1e3:8.2f} ms, measured {seconds * 1e3:8.2f} ms, "
-                f"{ratio:.2f}x [{low:.2f}, {high:.2f}] {'' if close else '!'}"
+                f"{ratio:.2f}x [{quiet:.2f}x] {'' if close else '!'}"
             )
         print(f"  {good} of {len(rows)} within 25 %")
 

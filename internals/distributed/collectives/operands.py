@@ -41,6 +41,10 @@ class Operation:
     def combine(self, mine: np.ndarray, theirs: np.ndarray) -> None:
         self.ufunc(mine, theirs, out=mine)
 
+    def combine_behind(self, mine: np.ndarray, theirs: np.ndarray) -> None:
+        """`combine` with theirs before mine: which NaN a sum of two has depends on the order."""
+        self.ufunc(theirs, mine, out=mine)
+
     def finish(self, mine: np.ndarray) -> None:
         if self.name == "mean" and self.size > 1:
             np.divide(mine, mine.dtype.type(self.size), out=mine)

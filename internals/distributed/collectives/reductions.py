@@ -23,13 +23,17 @@ def flat(call: Call, x: np.ndarray, op: Operation) -> None:
     others = [(call.rank + step) % call.size for step in range(1, call.size)]
     for segment in segments(x):
         call.send_each(others, segment)
-        mine = segment.copy()
+        aside = segment.copy() if call.rank > 1 else None
         for rank in range(call.size):
-            theirs = mine if rank == call.rank else call.receive(rank)
-            if rank == 0:
-                copy(segment, theirs)
+            if aside is None and rank < call.rank:
+                op.combine_behind(segment, call.receive(rank))
+            elif rank == call.rank:
+                if aside is not None:
+                    op.combine(segment, aside)
+            elif rank == 0:
+                copy(segment, call.receive(rank))
             else:
-                op.combine(segment, theirs)
+                op.combine(segment, call.receive(rank))
     op.finish(x)
 
 

@@ -1,7 +1,7 @@
 """What sending costs, measured; and what follows from it for collectives, servers and whole training steps."""
 
 from internals.distributed.costs.measure import measure
-from internals.distributed.costs.model import Costs
+from internals.distributed.costs.model import Costs, PerByte, Way
 from internals.distributed.costs.predict import (
     ALL_REDUCE,
     SEGMENT,
@@ -24,6 +24,8 @@ __all__ = [
     "Costs",
     "Estimate",
     "Model",
+    "PerByte",
+    "Way",
     "all_gather",
     "all_reduce",
     "broadcast",

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from internals.distributed.costs.model import Costs
+from internals.distributed.costs.model import NOTHING, Costs, PerByte, Way
+from internals.distributed.transport import Message
 
 if TYPE_CHECKING:
     from internals.distributed.group import Group
 
-SMALL, LARGE = 256, 1 << 20
-"""Bytes of the messages that are timed: one that costs α only, and a collective's segment."""
+SMALL = 256
+"""Bytes of a message that costs α only."""
+SIZES = (1 << 16, 1 << 18, 1 << 20, 2 << 20, 4 << 20, 8 << 20)
+"""Bytes of the messages by which β is found: up to a collective's longest."""
+WALKED = 32 << 20
+"""Bytes of memory, at most, through which a rank goes with messages of one size, as a collective goes through its
+array: bytes that were touched a moment ago cost less."""
 BURST = 8
 """Messages of a burst."""
-ROW = 6
-"""Rounds in a row: as in a collective, nobody waits for all before the next."""
+ROW = 8
+"""Rounds in a row: as in a collective, nobody waits for all before the next. Fewer of long messages."""
+
+Take = Callable[[np.ndarray, np.ndarray], object]
+"""What is done with what came: ``take(mine, theirs)``."""
+Rounds = dict[str, list[float]]
+"""Seconds of one round, by what is done in it."""
 
 
-def measure(group: Group, *, rounds: int = 20, smallest: Callable[[], object] | None = None) -> Costs:
+def measure(
+    group: Group,
+    *,
+    rounds: int = 9,
+    smallest: Callable[[], object] | None = None,
+    sizes: Sequence[int] = SIZES,
+) -> Costs:
     """The costs of messages among the ranks of a group, as it is: its transport, its machine, its load. All ranks call.
 
     Parameters
@@ -34,6 +52,8 @@ def measure(group: Group, *, rounds: int = 20, smallest: Callable[[], object] | 
     smallest : callable, optional
         A collective of one round and few bytes, ``lambda: all_reduce(one, group=group, algorithm="flat")``: what it
         takes beyond its round is `Costs.call`.
+    sizes : sequence of int
+        Bytes of the messages by which β is found, multiples of 4; rising.
 
     Returns
     -------
@@ -43,70 +63,132 @@ def measure(group: Group, *, rounds: int = 20, smallest: Callable[[], object] | 
     Raises
     ------
     ValueError
-        A group of one.
+        A group of one; no size, or one that is no multiple of 4 above 0.
     """
     if group.size < 2:
         raise ValueError("measure: a group of one rank sends nothing; expected 2 ranks or more")
-    right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
-    small, large = np.ones(SMALL // 4, np.float32), np.ones(LARGE // 4, np.float32)
-    into = np.ones_like(large)
-
-    def alone(array: np.ndarray) -> None:
-        if group.rank == 0:
-            group.send(1, "there", array)
-            copied(group.receive(1, "back").arrays[0])
-        elif group.rank == 1:
-            copied(group.receive(0, "there").arrays[0])
-            group.send(0, "back", array)
-
-    def burst() -> None:
-        for _ in range(BURST):
-            group.send(right, "burst", small)
-        for _ in range(BURST):
-            group.receive(left, "burst")
-
-    def swap(array: np.ndarray, take: Callable[[np.ndarray], object]) -> None:
-        group.send(right, "swap", array)
-        take(group.receive(left, "swap").arrays[0])
-
-    def copied(theirs: np.ndarray) -> None:
-        np.copyto(into[: theirs.size], theirs)
-
-    def added(theirs: np.ndarray) -> None:
-        np.add(into, theirs, out=into)
-
-    # In turn, so that a load that comes and goes is in all of them.
-    kinds: list[Callable[[], object]] = [
-        lambda: alone(small),
-        lambda: alone(large),
-        lambda: swap(small, copied),
-        burst,
-        lambda: swap(large, copied),
-        lambda: swap(large, added),
-        smallest or (lambda: swap(small, copied)),
-    ]
-    seconds: list[list[float]] = [[] for _ in kinds]
-    for count in range(rounds + 1):
-        for kind, timed in zip(kinds, seconds, strict=True):
+    if not sizes or any(nbytes < 4 or nbytes % 4 for nbytes in sizes):
+        raise ValueError(f"measure: sizes {list(sizes)}; expected multiples of 4 bytes, one at least")
+    kinds = _kinds(group, smallest, sizes)
+    timed: Rounds = {name: [] for name in kinds}
+    for turn in range(rounds + 1):
+        for name, (kind, row) in kinds.items():  # in turn, so that a load that comes and goes is in all of them
             _together(group)
+            kind()  # those who wake first wait for the others, and those who have no part in it go to rest
             start = time.perf_counter()
-            for _ in range(ROW):
+            for _ in range(row):
                 kind()
-            if count:  # the first is slower: memory is touched for the first time
-                timed.append((time.perf_counter() - start) / ROW)
-    found = _agreed(group, [statistics.median(timed) for timed in seconds])
-    there_and_back, large_one, swapped, burst_of_them, copy, add, call = found
-    burst_each = max(0.0, burst_of_them - swapped) / (BURST - 1)
-    return Costs(
-        message=there_and_back / 2,
-        byte=max(0.0, large_one - there_and_back) / 2 / LARGE,
-        round=swapped,
-        burst=burst_each,
-        copy=max(0.0, copy - swapped) / LARGE,
-        add=max(0.0, add - swapped) / LARGE,
-        call=max(0.0, call - swapped - (group.size - 2) * burst_each) if smallest else 0.0,
-        processes=group.size,
-    )
+            if turn:  # the first is slower: memory is touched for the first time
+                timed[name].append((time.perf_counter() - start) / row)
+    agreed = _agreed(group, {name: statistics.median(seconds) for name, seconds in timed.items()})
+    return _fitted(agreed, group.size, sizes)
+
+
+def _kinds(
+    group: Group, smallest: Callable[[], object] | None, sizes: Sequence[int]
+) -> dict[str, tuple[Callable[[], object], int]]:
+    """What is timed, and how often in a row."""
+    short = _Rounds(group, SMALL)
+    kinds: dict[str, tuple[Callable[[], object], int]] = {
+        "alone": (partial(short.alone, _copied), ROW),
+        "together": (partial(short.together, _copied), ROW),
+        "burst": (short.burst, ROW),
+    }
+    if smallest is not None:
+        kinds["call"] = (smallest, ROW)
+    for nbytes in sizes:
+        row = ROW if nbytes < 1 << 20 else 2
+        through = _Rounds(group, nbytes)
+        for what, take in (("left", _left), ("copied", _copied), ("added", _added)):
+            kinds[f"alone {nbytes} {what}"] = (partial(through.alone, take), row)
+            kinds[f"together {nbytes} {what}"] = (partial(through.together, take), row)
+        if group.size > 2:
+            kinds[f"to each {nbytes}"] = (through.to_each, row)
+    return kinds
+
+
+def _left(mine: np.ndarray, theirs: np.ndarray) -> None:
+    pass
+
+
+def _copied(mine: np.ndarray, theirs: np.ndarray) -> None:
+    mine[...] = theirs
+
+
+def _added(mine: np.ndarray, theirs: np.ndarray) -> None:
+    np.add(mine, theirs, out=mine)
+
+
+class _Rounds:
+    """Rounds of messages of one size, which come from memory that is walked through, and go there."""
+
+    def __init__(self, group: Group, nbytes: int) -> None:
+        self.group = group
+        parts = max(2, min(group.size, WALKED // nbytes))
+        self.memory = np.zeros((parts, nbytes // 4), np.float32)
+        self.place = 0
+        self.others = [(group.rank + step) % group.size for step in range(1, group.size)]
+
+    def _next(self) -> tuple[np.ndarray, np.ndarray]:
+        """What is sent, and where what comes belongs."""
+        self.place = (self.place + 1) % len(self.memory)
+        return self.memory[self.place - 1], self.memory[self.place]
+
+    def alone(self, take: Take) -> None:
+        """There from rank 0 to rank 1, and back; the others rest."""
+        rank, group = self.group.rank, self.group
+        if rank > 1:
+            return
+        outgoing, incoming = self._next()
+        if rank == 0:
+            group.send(1, "there", outgoing)
+        take(incoming, group.receive(1 - rank, "back" if rank == 0 else "there").arrays[0])
+        if rank == 1:
+            group.send(0, "back", outgoing)
+
+    def together(self, take: Take) -> None:
+        """Each sends to the next, and takes what comes."""
+        outgoing, incoming = self._next()
+        self.group.send(self.others[0], "swap", outgoing)
+        take(incoming, self.group.receive(self.others[-1], "swap").arrays[0])
+
+    def burst(self) -> None:
+        for _ in range(BURST):
+            self.group.send(self.others[0], "burst", self.memory[0])
+        for _ in range(BURST):
+            self.group.receive(self.others[-1], "burst")
+
+    def to_each(self) -> None:
+        """Each sends the same to all others; nobody looks at what comes."""
+        group, (outgoing, _) = self.group, self._next()
+        message = Message(group.kind("each"), {}, [outgoing])
+        group.endpoint.send_all([group.name_of(rank) for rank in self.others], message)
+        for rank in reversed(self.others):
+            group.receive(rank, "each")
+
+
+def _fitted(found: dict[str, float], size: int, sizes: Sequence[int]) -> Costs:
+    """What follows from the times of the rounds."""
+    alone, together = found["alone"] / 2, found["together"]  # there and back are two messages
+    burst = max(0.0, found["burst"] - together) / (BURST - 1)
+
+    def way(name: str, start: float, messages: int) -> Way:
+        def part(what: str, before: Callable[[int], float]) -> PerByte:
+            return PerByte.of(
+                {n: (found[f"{name} {n} {what}"] / messages - before(n)) / n for n in sizes}
+            )  # fmt: skip
+
+        def left(n: int) -> float:
+            return max(start, found[f"{name} {n} left"] / messages)
+
+        return Way(start, part("left", lambda n: start), part("copied", left), part("added", left))
+
+    again = NOTHING
+    if size > 2:
+        further = {n: found[f"to each {n}"] - found[f"together {n} left"] - (size - 2) * burst for n in sizes}
+        again = PerByte.of({n: seconds / (size - 2) / n for n, seconds in further.items()})
+    call = max(0.0, found["call"] - together - (size - 2) * burst) if "call" in found else 0.0
+    return Costs(way("alone", alone, 2), way("together", together, 1), burst, again, call, size)
 
 
 def _together(group: Group) -> None:
@@ -121,13 +203,15 @@ def _together(group: Group) -> None:
         group.send(rank, "go")
 
 
-def _agreed(group: Group, mine: list[float]) -> list[float]:
-    """For each kind the slowest rank's time; of the first two rank 0's, which is there at their beginning and end."""
+def _agreed(group: Group, mine: dict[str, float]) -> dict[str, float]:
+    """For each kind the slowest rank's time; of messages alone rank 0's, which is there at their beginning and end."""
     if group.rank:
         group.send(0, "mine", seconds=mine)
-        return list(group.receive(0, "all").fields["seconds"])
+        return dict(group.receive(0, "all").fields["seconds"])
     rows = [mine] + [group.receive(rank, "mine").fields["seconds"] for rank in range(1, group.size)]
-    agreed = mine[:2] + [max(column) for column in list(zip(*rows, strict=True))[2:]]
+    agreed = {
+        name: seconds if name.startswith("alone") else max(row[name] for row in rows) for name, seconds in mine.items()
+    }
     for rank in range(1, group.size):
         group.send(rank, "all", seconds=agreed)
     return agreed

@@ -1,13 +1,102 @@
 """The cost of a message: a fixed time, and a time for each byte (Hockney 1994).
 
-Two things are added to it. What is received is written somewhere or added to something, and both cost time for each
-byte. And processes that share cores slow each other down: a round in which all send costs more than one message does.
+Three things are added to it. What is sent is written where the other can read it, and what comes is copied to its place
+or added to what is there: each has its time for a byte, as overhead and gap have in LogGP (Alexandrov et al. 1995). A
+byte of a message that no cache holds costs more than one of a short message. And processes that share cores slow each
+other down: a round in which all send costs more than one message does.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+
+
+def _check(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value!r}; expected a number from 0 up")
+
+
+@dataclass(frozen=True)
+class PerByte:
+    """Seconds for a byte, by the size of the message it is in: between two sizes, a line over the size's logarithm.
+
+    Attributes
+    ----------
+    sizes : tuple of float
+        Bytes, rising; below the first and above the last, those two count.
+    seconds : tuple of float
+        For a byte of a message of each size.
+    """
+
+    sizes: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        rising = all(0 < a < b for a, b in zip(self.sizes, self.sizes[1:], strict=False))
+        if not self.sizes or len(self.sizes) != len(self.seconds) or not rising or not self.sizes[0] > 0:
+            raise ValueError(
+                f"PerByte: sizes {self.sizes} and seconds {self.seconds}; expected as many, and sizes above 0 that rise"
+            )
+        for value in self.seconds:
+            _check("PerByte: a byte", value)
+
+    @classmethod
+    def constant(cls, seconds: float) -> PerByte:
+        """The same for every size."""
+        return cls((1.0,), (seconds,))
+
+    @classmethod
+    def of(cls, measured: Mapping[float, float]) -> PerByte:
+        """From seconds for a byte by bytes."""
+        sizes = sorted(measured)
+        return cls(tuple(sizes), tuple(max(0.0, measured[size]) for size in sizes))
+
+    def __call__(self, nbytes: float) -> float:
+        if nbytes <= self.sizes[0]:
+            return self.seconds[0]
+        for low, high, before, after in zip(
+            self.sizes, self.sizes[1:], self.seconds, self.seconds[1:], strict=False
+        ):  # fmt: skip
+            if nbytes <= high:
+                share = math.log(nbytes / low) / math.log(high / low)
+                return before + share * (after - before)
+        return self.seconds[-1]
+
+
+NOTHING = PerByte.constant(0.0)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a message costs from before it is sent until it is where it belongs.
+
+    Attributes
+    ----------
+    start : float
+        α: seconds, however short it is.
+    write, copy, add : PerByte
+        β: to put it where the other side can read it, or on the network; there, to copy it to its place; or to add it
+        to what is at its place.
+    """
+
+    start: float
+    write: PerByte
+    copy: PerByte = NOTHING
+    add: PerByte = NOTHING
+
+    def __post_init__(self) -> None:
+        _check("Way: start", self.start)
+
+    def seconds(self, nbytes: float, *, added: bool = False) -> float:
+        """Of one message."""
+        return self.start + nbytes * (self.write(nbytes) + (self.add if added else self.copy)(nbytes))
+
+    def rate(self, nbytes: float) -> str:
+        """``"4.2 GB/s"``: bytes of such a message in a second, but for its start."""
+        seconds = self.write(nbytes) + self.copy(nbytes)
+        return f"{1e-9 / seconds:.3g} GB/s" if seconds else "no cost"
 
 
 @dataclass(frozen=True)
@@ -16,38 +105,34 @@ class Costs:
 
     Attributes
     ----------
-    message : float
-        α of a message that is alone on its way: from before it is sent until it is there.
-    byte : float
-        β of such a message: sent, received, and copied to where it belongs.
-    round : float
-        α of a round in which every process sends one message and takes one.
+    alone : Way
+        Of a message that is alone on its way, between two processes that do nothing else.
+    together : Way
+        Of a round in which every process sends one message and takes one.
     burst : float
         α of each further message, where a process sends several before it takes any.
-    copy : float
-        β of a round: every process sends, takes and copies.
-    add : float
-        β of a round in which what comes is added to what is there; it holds γ, the cost of the addition.
+    again : PerByte
+        β of sending the same to each further process, or of taking from each further process, at once: what a link
+        takes that each has one of; nothing, where they read one memory.
     call : float
-        Of each collective, before its first message and after its last: what the program does besides sending.
+        Of each collective, before its first message and after its last: what the program does besides sending, while
+        all processes do it.
     processes : int
         How many were at work when it was measured; 0: each has a machine of its own, however many there are.
     """
 
-    message: float
-    byte: float
-    round: float
-    burst: float
-    copy: float
-    add: float
+    alone: Way
+    together: Way
+    burst: float = 0.0
+    again: PerByte = NOTHING
     call: float = 0.0
     processes: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise ValueError(f"Costs: {field.name} is {value!r}; expected a number from 0 up")
+            if not isinstance(value, Way | PerByte):
+                _check(f"Costs: {field.name}", value)
 
     @classmethod
     def of_network(cls, latency: float, bandwidth: float, *, addition: float = 0.0) -> Costs:
@@ -64,27 +149,33 @@ class Costs:
         """
         if not bandwidth > 0:
             raise ValueError(f"Costs: a bandwidth of {bandwidth!r} bytes/s; expected more than 0")
-        byte = 1 / bandwidth
-        return cls(latency, byte, latency, 0.0, byte, byte + addition)
+        byte = PerByte.constant(1 / bandwidth)
+        way = Way(latency, byte, add=PerByte.constant(addition))
+        return cls(way, way, again=byte)
 
-    def alpha(self, active: int, size: int) -> float:
+    def start(self, active: int, size: int) -> float:
         """α where `active` of `size` processes send at once: between one message alone and a round of all."""
-        if size <= 1:
-            return 0.0
-        return self.message + (self.round - self.message) * (active - 1) / (size - 1)
+        return _between(self.alone.start, self.together.start, active, size)
 
-    def beta(self, active: int, size: int, *, added: bool = False) -> float:
-        """β where `active` of `size` processes send at once, and what comes is copied, or added."""
-        if size <= 1:
-            return 0.0
-        copy = self.byte + (self.copy - self.byte) * (active - 1) / (size - 1)
-        return max(0.0, copy + self.add - self.copy) if added else copy
+    def write(self, nbytes: float, active: int, size: int) -> float:
+        """Seconds in which `active` of `size` processes, at once, write a message of `nbytes` each."""
+        return nbytes * _between(self.alone.write(nbytes), self.together.write(nbytes), active, size)
+
+    def take(self, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
+        """Seconds in which `active` of `size` processes, at once, copy a message to its place, or add it there."""
+        one, all_ = (self.alone.add, self.together.add) if added else (self.alone.copy, self.together.copy)
+        return nbytes * _between(one(nbytes), all_(nbytes), active, size)
 
     def __repr__(self) -> str:
-        alone = f"one message {self.message * 1e6:.3g} µs + bytes at {_rate(self.byte)}"
-        together = f"a round {self.round * 1e6:.3g} µs, copied at {_rate(self.copy)}, added at {_rate(self.add)}"
-        return f"Costs({alone}; {together}; {self.processes or 'any number of'} processes)"
+        short, long = 1 << 18, 8 << 20
+        ways = ", ".join(
+            f"{name} {way.start * 1e6:.3g} µs + bytes at {way.rate(short)}, at {way.rate(long)} in 8 MB"
+            for name, way in (("a message alone", self.alone), ("in a round of all", self.together))
+        )
+        return f"Costs({ways}; {self.processes or 'any number of'} processes)"
 
 
-def _rate(seconds: float) -> str:
-    return f"{1e-9 / seconds:.3g} GB/s" if seconds else "at no cost"
+def _between(alone: float, together: float, active: int, size: int) -> float:
+    if size <= 1:
+        return 0.0
+    return alone + (together - alone) * (min(active, size) - 1) / (size - 1)

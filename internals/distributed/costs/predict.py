@@ -1,7 +1,7 @@
 """What collectives, pushes and training steps take, by the costs of messages.
 
 Each function counts the rounds of the algorithm one after the other, and the bytes of each (Thakur, Rabenseifner &
-Gropp 2005). The algorithms are those of `internals.distributed.collectives`.
+Gropp 2005). The algorithms are those of `internals.distributed.collectives`, and what they reduce becomes a mean.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ SEGMENT = 8 << 20
 def send(costs: Costs, nbytes: float) -> float:
     """Seconds for one message from one process to another."""
     _check("send", nbytes, 2)
-    return costs.message + (_messages(nbytes) - 1) * costs.burst + nbytes * costs.byte
+    return _one_way(costs, nbytes, 1, 2)
 
 
 def ring(costs: Costs, nbytes: float, size: int) -> float:
     """p - 1 rounds in which a p-th is added, p - 1 in which a p-th is copied."""
     chunk = nbytes / size
-    rounds = (size - 1) * _messages(chunk)
-    return 2 * rounds * costs.round + (size - 1) * chunk * (costs.add + costs.copy)
+    rounds = (size - 1) * (_round(costs, chunk, size, added=True) + _round(costs, chunk, size))
+    return rounds + _divided(costs, chunk, size)
 
 
 def tree(costs: Costs, nbytes: float, size: int) -> float:
     """log₂ p levels up in which all is added, and as many down in which it is copied; fewer send on each level."""
-    total = 0.0
+    total = _down(costs, nbytes, size) + _divided(costs, nbytes, 1)
     for level in range(math.ceil(math.log2(size))):
-        active = math.ceil(size / 2 ** (level + 1))
-        total += _one_way(costs, nbytes, active, size, added=True) + _one_way(costs, nbytes, active, size)
+        total += _one_way(costs, nbytes, math.ceil(size / 2 ** (level + 1)), size, added=True)
     return total
 
 
@@ -46,19 +45,26 @@ def halving_doubling(costs: Costs, nbytes: float, size: int) -> float:
     part = nbytes
     for _ in range(int(math.log2(power))):
         part /= 2
-        total += 2 * _messages(part) * costs.round + part * (costs.add + costs.copy)
-    return total
+        total += _round(costs, part, size, added=True) + _round(costs, part, size)
+    return total + _divided(costs, part, power)
 
 
 def flat(costs: Costs, nbytes: float, size: int) -> float:
-    """One round in which each sends all to each; its own is put aside and back, so as to add in the order of ranks."""
-    sent = _messages(nbytes) * (costs.round + (size - 2) * costs.burst)
-    return sent + (size - 1) * nbytes * costs.add + nbytes * costs.copy
+    """One round in which each sends all to each.
+
+    So as to add in the order of ranks, those from the third on put their own aside, copy the first's and add their own.
+    """
+    added = (size - 1) * _take(costs, nbytes, size, size, added=True)
+    aside = 2 * _take(costs, nbytes, size, size) if size > 2 else 0.0
+    return _to_each(costs, nbytes, size) + added + aside + _divided(costs, nbytes, size)
 
 
 def pairwise(costs: Costs, nbytes: float, size: int) -> float:
-    """As many rounds and bytes as a ring: there, each waits for the rank before it; here, for another each time."""
-    return ring(costs, nbytes, size)
+    """A p-th is swapped with each other rank and added, and what that gives is sent to all at once."""
+    chunk = nbytes / size
+    swapped = (size - 1) * _round(costs, chunk, size, added=True)
+    gathered = _to_each(costs, chunk, size) + (size - 1) * _take(costs, chunk, size, size)
+    return swapped + _divided(costs, chunk, size) + gathered
 
 
 ALL_REDUCE: dict[str, Callable[[Costs, float, int], float]] = {
@@ -84,61 +90,71 @@ def all_reduce(costs: Costs, nbytes: float, size: int, algorithm: str | None = N
     if size == 1:
         return 0.0
     names = [algorithm] if algorithm else list(ALL_REDUCE)
-    return costs.call + min(ALL_REDUCE[name](costs, nbytes, size) for name in names)
+    return min(_call(costs, name == "tree", size) + ALL_REDUCE[name](costs, nbytes, size) for name in names)
 
 
 def reduce_scatter(costs: Costs, nbytes: float, size: int) -> float:
-    """Seconds until each of `size` ranks has its part of the sum of arrays of `nbytes`."""
+    """Seconds until each of `size` ranks has its part of the sum of arrays of `nbytes`: its own, and p - 1 swaps."""
     _check("reduce_scatter", nbytes, size)
+    if size == 1:
+        return 0.0
     chunk = nbytes / size
-    return costs.call + (size - 1) * (_messages(chunk) * costs.round + chunk * costs.add) if size > 1 else 0.0
+    rounds = (size - 1) * _round(costs, chunk, size, added=True)
+    return costs.call + _take(costs, chunk, size, size) + rounds + _divided(costs, chunk, size)
 
 
 def all_gather(costs: Costs, nbytes: float, size: int) -> float:
-    """Seconds until each of `size` ranks has the whole of `nbytes`, of which each had a part."""
+    """Seconds until each of `size` ranks has the whole of `nbytes`, of which each had a part that it sends to all."""
     _check("all_gather", nbytes, size)
+    if size == 1:
+        return 0.0
     chunk = nbytes / size
-    return costs.call + (size - 1) * (_messages(chunk) * costs.round + chunk * costs.copy) if size > 1 else 0.0
+    return costs.call + _to_each(costs, chunk, size) + size * _take(costs, chunk, size, size)
 
 
 def broadcast(costs: Costs, nbytes: float, size: int) -> float:
     """Seconds for a binomial tree down from one of `size` ranks."""
     _check("broadcast", nbytes, size)
-    total = costs.call if size > 1 else 0.0
-    for level in range(math.ceil(math.log2(size))):
-        active = min(2**level, size - 2**level)
-        total += _one_way(costs, nbytes, active, size)
-    return total
+    return _call(costs, True, size) + _down(costs, nbytes, size) if size > 1 else 0.0
 
 
 def push(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
     """Seconds until `trainers` have pushed gradients of `nbytes` each to `servers` that hold a part each, and add them.
 
-    A server takes what all trainers send to it, one after the other: that decides, unless there are more servers than
-    trainers.
+    All trainers write at once; a server adds what they send to it one after the other.
     """
     _check("push", nbytes, trainers)
     _check("push", nbytes, servers)
-    return _to_servers(costs, nbytes, trainers, servers, added=True)
+    size, part = trainers + servers, nbytes / servers
+    started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
+    written = servers * _write(costs, part, trainers, size)
+    through = trainers * part * costs.again(_message(part))
+    return started + max(written, through) + trainers * _take(costs, part, servers, size, added=True)
 
 
 def pull(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
-    """Seconds until `trainers` have the parameters, `nbytes` in all, from `servers`."""
+    """Seconds until `trainers` have the parameters, `nbytes` in all, of which each of `servers` holds a part.
+
+    A server writes its part for each that asks.
+    """
     _check("pull", nbytes, trainers)
     _check("pull", nbytes, servers)
-    return _to_servers(costs, nbytes, trainers, servers, added=False) + costs.message
-
-
-def _to_servers(costs: Costs, nbytes: float, trainers: int, servers: int, *, added: bool) -> float:
-    size, active = trainers + servers, max(trainers, servers)
-    alpha, beta = costs.alpha(active, size), costs.beta(active, size, added=added)
-    sender = alpha + (servers - 1) * costs.burst + nbytes * beta
-    taker = alpha + (trainers - 1) * costs.burst + trainers * nbytes / servers * beta
-    return max(sender, taker)
+    size, part = trainers + servers, nbytes / servers
+    started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
+    written = trainers * _write(costs, part, servers, size)
+    through = servers * part * costs.again(_message(part))
+    return costs.start(trainers, size) + started + max(written, through) + servers * _take(costs, part, trainers, size)
 
 
 def data_parallel_step(
-    costs: Costs, nbytes: float, size: int, *, compute: float, backward: float = 0.0, buckets: int = 1
+    costs: Costs,
+    nbytes: float,
+    size: int,
+    *,
+    compute: float,
+    backward: float = 0.0,
+    buckets: int = 1,
+    algorithm: str | None = None,
 ) -> float:
     """Seconds of a training step of which each rank computes its share and the gradients are summed.
 
@@ -152,24 +168,76 @@ def data_parallel_step(
         Seconds of these beside which sending can go on: those of the backward pass where a network card or a core of
         its own does the sending; 0 where the same cores do both.
     buckets : int
-        In which the gradients are sent; the last can't be before the backward pass is over.
+        In which the gradients are sent; the last can't be before the backward pass is over. They are copied into one.
+    algorithm : str, optional
+        Of the all-reduces; the best where none is named.
     """
     _check("data_parallel_step", nbytes, size)
     if size == 1:
         return compute
-    each = all_reduce(costs, nbytes / buckets, size)
+    part = nbytes / buckets
+    each = all_reduce(costs, part, size, algorithm) + _take(costs, part, size, size)
     hidden = min((buckets - 1) * each, backward * (buckets - 1) / buckets)
     return compute + buckets * each - hidden
 
 
+def _call(costs: Costs, rooted: bool, size: int) -> float:
+    """Of a collective besides its messages; of a tree's ranks, no more than half are at work at once."""
+    return costs.call * (size // 2) / size if rooted else costs.call
+
+
+def _round(costs: Costs, nbytes: float, size: int, *, added: bool = False) -> float:
+    """Every process sends so much to one, and takes as much from one."""
+    started = _messages(nbytes) * costs.start(size, size)
+    return started + _write(costs, nbytes, size, size) + _take(costs, nbytes, size, size, added=added)
+
+
+def _to_each(costs: Costs, nbytes: float, size: int) -> float:
+    """Every process sends the same to all others, written once for all that can read it."""
+    started = _messages(nbytes) * (costs.start(size, size) + (size - 2) * costs.burst)
+    return started + _write(costs, nbytes, size, size) + (size - 2) * nbytes * costs.again(_message(nbytes))
+
+
+def _down(costs: Costs, nbytes: float, size: int) -> float:
+    """From one to all along a binomial tree: whoever has it sends it once for all that are below."""
+    levels = math.ceil(math.log2(size))
+    total = 0.0
+    for level in range(levels):
+        total += _one_way(costs, nbytes, min(2**level, size - 2**level), size)
+    return total
+
+
 def _one_way(costs: Costs, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
     """`active` of `size` processes send all of it to another that waits."""
-    further = (_messages(nbytes) - 1) * costs.burst
-    return costs.alpha(active, size) + further + nbytes * costs.beta(active, size, added=added)
+    started = costs.start(active, size) + _further(costs, nbytes, 1)
+    return started + _write(costs, nbytes, active, size) + _take(costs, nbytes, active, size, added=added)
+
+
+def _divided(costs: Costs, nbytes: float, active: int) -> float:
+    """`active` processes make a mean of a sum: each goes through its part once more, as a copy does."""
+    return _take(costs, nbytes, active, max(2, active))
+
+
+def _further(costs: Costs, nbytes: float, peers: int) -> float:
+    """What all messages but the first take to start, where so many bytes go to each of some peers."""
+    return (_messages(nbytes) * peers - 1) * costs.burst
+
+
+def _write(costs: Costs, nbytes: float, active: int, size: int) -> float:
+    return _messages(nbytes) * costs.write(_message(nbytes), active, size)
+
+
+def _take(costs: Costs, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
+    return _messages(nbytes) * costs.take(_message(nbytes), active, size, added=added)
 
 
 def _messages(nbytes: float) -> int:
     return max(1, math.ceil(nbytes / SEGMENT))
+
+
+def _message(nbytes: float) -> float:
+    """Bytes of each of the messages in which so many go."""
+    return nbytes / _messages(nbytes)
 
 
 def _check(name: str, nbytes: float, size: int) -> None:

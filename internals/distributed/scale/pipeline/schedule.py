@@ -103,14 +103,18 @@ def check(schedule: Sequence[Sequence[Action]]) -> None:
 
 
 def simulate(
-    schedule: Sequence[Sequence[Action]], *, forward: float = 1.0, backward: float = 2.0, transfer: float = 0.0
+    schedule: Sequence[Sequence[Action]],
+    *,
+    forward: float | Sequence[float] = 1.0,
+    backward: float | Sequence[float] = 2.0,
+    transfer: float = 0.0,
 ) -> list[Span]:
     """Run a schedule on a clock that is counted, not waited for.
 
     Parameters
     ----------
-    forward, backward : float
-        Seconds of an action, the same for all stages.
+    forward, backward : float or sequence of float
+        Seconds of an action, the same for all stages or by stage.
     transfer : float
         Seconds that an activation, or its cotangent, is on its way; the sender goes on meanwhile.
 
@@ -122,10 +126,16 @@ def simulate(
     Raises
     ------
     ValueError
-        The schedule stops: stages wait for each other; names what each waits for.
+        The schedule stops: stages wait for each other; names what each waits for. Or not as many seconds as stages.
     """
     stages = len(schedule)
-    seconds = {"F": forward, "B": backward}
+    seconds = {
+        kind: [given] * stages if isinstance(given, int | float) else list(given)
+        for kind, given in (("F", forward), ("B", backward))
+    }
+    for given in seconds.values():
+        if len(given) != stages:
+            raise ValueError(f"simulate: the seconds of {len(given)} stages for a schedule of {stages}")
     spans: dict[Action, Span] = {}
     place, free = [0] * stages, [0.0] * stages
     left = sum(map(len, schedule))
@@ -139,7 +149,7 @@ def simulate(
                     break
                 there = [spans[one].end + (transfer if one.stage != stage else 0.0) for one in needed]
                 start = max([free[stage], *there])
-                spans[action] = Span(action, start, start + seconds[action.kind])
+                spans[action] = Span(action, start, start + seconds[action.kind][stage])
                 free[stage] = spans[action].end
                 place[stage] += 1
                 left -= 1

@@ -16,6 +16,8 @@ from internals.distributed.costs import (
     Cluster,
     Costs,
     Model,
+    PerByte,
+    Way,
     all_gather,
     all_reduce,
     broadcast,
@@ -52,8 +54,11 @@ def test_formulas_of_the_papers(nbytes: float, size: int) -> None:
     if p == 2**levels:
         halving = 2 * levels * ALPHA + 2 * (p - 1) / p * n * BETA + (p - 1) / p * n * GAMMA
         assert all_reduce(NETWORK, n, p, "halving_doubling") == pytest.approx(halving)
+    pairwise = ring - (p - 2) * ALPHA
     both = reduce_scatter(NETWORK, n, p) + all_gather(NETWORK, n, p)
-    assert both == pytest.approx(ring)
+    assert both == pytest.approx(pairwise)
+    assert all_reduce(NETWORK, n, p, "pairwise") == pytest.approx(pairwise)
+    assert all_reduce(NETWORK, n, p, "flat") == pytest.approx(ALPHA + (p - 1) * n * (BETA + GAMMA))
     assert all_reduce(NETWORK, n, p) == min(all_reduce(NETWORK, n, p, name) for name in ALL_REDUCE)
 
 
@@ -71,12 +76,34 @@ def test_one_process_sends_nothing() -> None:
 
 
 def test_servers() -> None:
-    """A server takes what all trainers push, one after the other; more servers share it."""
+    """A server takes what all trainers push, one after the other; more servers share it. Pulls go the other way."""
     n = 4e5
     assert push(NETWORK, n, 4, 1) == pytest.approx(4 * n * (BETA + GAMMA) + ALPHA)
     assert push(NETWORK, n, 4, 4) == pytest.approx(n * (BETA + GAMMA) + ALPHA)
-    assert push(NETWORK, n, 1, 4) == push(NETWORK, n, 1, 1)
+    assert push(NETWORK, n, 1, 4) == pytest.approx(n * BETA + n / 4 * GAMMA + ALPHA)
     assert pull(NETWORK, n, 4, 2) == pytest.approx(2 * n * BETA + 2 * ALPHA)
+    assert pull(NETWORK, n, 1, 4) == pytest.approx(n * BETA + 2 * ALPHA)
+
+
+def test_who_read_one_memory_are_sent_one_copy() -> None:
+    """Written once, read p - 1 times: where a network has p - 1 copies go through the sender's link."""
+    way = Way(ALPHA, PerByte.constant(BETA), copy=PerByte.constant(GAMMA), add=PerByte.constant(2 * GAMMA))
+    memory, n, p = Costs(way, way, burst=ALPHA / 10), 4e5, 5
+    started = ALPHA + (p - 2) * ALPHA / 10
+    assert all_gather(memory, n, p) == pytest.approx(started + n / p * (BETA + p * GAMMA))
+    assert all_reduce(memory, n, p, "flat") == pytest.approx(started + n * (BETA + (2 * (p - 1) + 3) * GAMMA))
+    assert all_reduce(memory, n, 2, "flat") == pytest.approx(ALPHA + n * (BETA + 3 * GAMMA))
+    assert push(memory, n, 4, 1) == pytest.approx(ALPHA + 3 * ALPHA / 10 + n * (BETA + 4 * 2 * GAMMA))
+
+
+def test_a_byte_costs_what_it_costs_in_a_message_of_its_size() -> None:
+    caches = PerByte.of({1e6: 1e-10, 1e4: 2e-10, 1e7: 7e-10})
+    assert [caches(n) for n in (0, 1e4, 1e5, 1e6, 1e7, 1e9)] == pytest.approx(
+        [2e-10, 2e-10, 1.5e-10, 1e-10] + 2 * [7e-10]
+    )
+    costs = Costs(Way(ALPHA, caches), Way(ALPHA, caches))
+    assert all_reduce(costs, 2e6, 2, "ring") == pytest.approx(2 * ALPHA + 2 * 1e6 * 1e-10)
+    assert all_reduce(costs, 2e7, 2, "ring") == pytest.approx(4 * ALPHA + 2 * 1e7 * caches(5e6))  # two messages of 5 MB
 
 
 def test_sending_beside_the_backward_pass_hides_all_but_the_last_bucket() -> None:
@@ -90,16 +117,26 @@ def test_sending_beside_the_backward_pass_hides_all_but_the_last_bucket() -> Non
 
 
 def test_fewer_at_once_are_never_slower_where_a_round_is_dearer() -> None:
-    shared = Costs(1e-4, 2e-10, 4e-4, 5e-5, 1e-9, 1.2e-9, processes=4)
-    times = [shared.alpha(active, 4) + 1e6 * shared.beta(active, 4) for active in range(1, 5)]
+    ways = [
+        Way(start, PerByte.constant(byte), PerByte.constant(byte / 2), PerByte.constant(byte / 2))
+        for start, byte in ((1e-4, 2e-10), (4e-4, 8e-10))
+    ]
+    shared = Costs(*ways, burst=5e-5, processes=4)
+    times = [
+        shared.start(active, 4) + shared.write(1e6, active, 4) + shared.take(1e6, active, 4) for active in range(1, 5)
+    ]
     assert times == sorted(times)
-    assert times[0] == pytest.approx(send(shared, 1e6))
-    assert times[-1] == pytest.approx(4e-4 + 1e6 * 1e-9)
+    assert times[0] == pytest.approx(send(shared, 1e6)) == pytest.approx(ways[0].seconds(1e6))
+    assert times[-1] == pytest.approx(ways[1].seconds(1e6)) == pytest.approx(4e-4 + 1e6 * 12e-10)
 
 
 BAD = {
-    "a negative cost": (lambda: Costs(-1.0, 0, 0, 0, 0, 0), "message is -1.0"),
-    "no number": (lambda: Costs(float("nan"), 0, 0, 0, 0, 0), "message is nan"),
+    "a negative cost": (lambda: Way(-1.0, PerByte.constant(0)), "start is -1.0"),
+    "no number": (lambda: replace(NETWORK, burst=float("nan")), "burst is nan"),
+    "a byte that costs less than nothing": (lambda: PerByte.constant(-1e-9), "a byte is -1e-09"),
+    "no sizes": (lambda: PerByte((), ()), "expected as many, and sizes above 0 that rise"),
+    "sizes that fall": (lambda: PerByte((2.0, 1.0), (0.0, 0.0)), "sizes (2.0, 1.0)"),
+    "fewer costs than sizes": (lambda: PerByte((1.0, 2.0), (0.0,)), "seconds (0.0,)"),
     "no bandwidth": (lambda: Costs.of_network(1e-6, 0), "a bandwidth of 0"),
     "no processes": (lambda: all_reduce(NETWORK, 8, 0), "0 processes; expected 1 or more"),
     "half a process": (lambda: broadcast(NETWORK, 8, 1.5), "1.5 processes"),  # type: ignore[arg-type]
@@ -158,24 +195,31 @@ def test_a_slow_network_makes_tensor_parallel_worst() -> None:
 
 def fitted(group: Group) -> Costs:
     one = np.ones(1, np.float32)
-    return measure(group, rounds=1, smallest=lambda: run_all_reduce(one, group=group, algorithm="flat"))
+    smallest = lambda: run_all_reduce(one, group=group, algorithm="flat")  # noqa: E731
+    return measure(group, rounds=1, smallest=smallest, sizes=[1 << 16])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_delay_that_is_known_is_found(size: int) -> None:
-    """A network that holds each message back for 20 ms: α is that, and what a machine adds is far less."""
-    found = run_threads(size, fitted, faults=Faults(delay=lambda source, target, kind: 0.02))
+    """A network that holds each message back for 10 ms: α is that, and what a machine adds is far less."""
+    found = run_threads(size, fitted, faults=Faults(delay=lambda source, target, kind: 0.01))
     assert len(set(found)) == 1
     costs = found[0]
-    assert 0.02 <= costs.message <= 0.05
-    assert 0.02 <= costs.round <= 0.05
-    assert costs.burst < 0.01
+    assert 0.01 <= costs.alone.start <= 0.04
+    assert 0.01 <= costs.together.start <= 0.04
+    assert costs.burst < 0.005
     assert costs.processes == size
     predicted = all_reduce(costs, 64, size, "ring")
-    assert predicted == pytest.approx(2 * (size - 1) * 0.02, rel=0.6)
+    assert predicted == pytest.approx(2 * (size - 1) * 0.01, rel=0.6)
 
 
 def test_a_group_of_one_can_not_be_measured() -> None:
     with pytest.raises(ValueError, match="expected 2 ranks or more"):
         run_threads(1, measure)
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [1 << 16, 6]])
+def test_sizes_that_are_none(sizes: list[int]) -> None:
+    with pytest.raises(ValueError, match="expected multiples of 4 bytes"):
+        run_threads(2, lambda group: measure(group, sizes=sizes))

@@ -41,6 +41,17 @@ def test_bubble_of_equal_stages(name: str, stages: int, micros: int, ratio: floa
     assert bubble(spans) == pytest.approx((stages - 1) / (micros + stages - 1))
 
 
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_slowest_stage_is_never_idle_between(name: str) -> None:
+    """Stages that differ: the second decides, and the others wait for it."""
+    spans = simulate(SCHEDULES[name](3, 6), forward=[0.1, 1.0, 0.1], backward=[0.2, 2.0, 0.2])
+    second = [span for span in spans if span.action.stage == 1]
+    assert max(span.end for span in spans) == pytest.approx(6 * 3.0 + 2 * 0.1 + 2 * 0.2, rel=0.02)
+    assert sum(span.end - span.start for span in second) == pytest.approx(18.0)
+    with pytest.raises(ValueError, match="the seconds of 2 stages for a schedule of 3"):
+        simulate(SCHEDULES[name](3, 6), forward=[1.0, 1.0])
+
+
 @pytest.mark.parametrize(("stages", "micros"), SIZES)
 def test_memory(stages: int, micros: int) -> None:
     assert most_kept(gpipe(stages, micros)) == [micros] * stages
