@@ -111,7 +111,7 @@ class Worker:
         except GradebookTooNew:
             raise
         except GradebookError as error:
-            if self._trouble != str(error):
+            if not self._trouble:
                 self._tell(f"{error} What is graded is kept and recorded as soon as that is put right.")
             self._trouble = str(error)
             self._pause(min(SLOWEST, 5 * self._poll))
@@ -184,7 +184,7 @@ class Worker:
             if error.__cause__ is not None:  # the database's; it will be there again
                 raise
             fault = Fault(f"Its report cannot be recorded: {error}", final=True)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             fault = Fault(f"What the grader sent is no report: {type(error).__name__}: {error}")
         taking.fail(book, lease, fault, self._patience)
         return False

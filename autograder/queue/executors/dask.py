@@ -16,8 +16,10 @@ from autograder.queue.grading import Fault, Outcome, Work, grade
 if TYPE_CHECKING:
     from distributed import Client
 
-PATIENCE = 30.0
-"""Seconds to wait for the scheduler's answer."""
+PATIENCE = 10.0
+"""Seconds to wait for the scheduler's answer; less than a lease lasts."""
+RESTART = 60.0
+"""Seconds for a worker to come back."""
 
 
 class Dask:
@@ -102,13 +104,15 @@ class Dask:
     def cancel(self, future: Future[Outcome]) -> None:
         """Cancel it; if a worker is at it already, that worker is restarted, which is the only way to end it."""
         sent = self._sent.pop(id(future), None)
-        if sent is None:
-            return
+        if sent is not None:  # in a thread: who cancels has other leases to keep
+            threading.Thread(target=self._end, args=(sent,), daemon=True).start()
+
+    def _end(self, sent: Any) -> None:
         with contextlib.suppress(Exception):
             at_it = [worker for worker, keys in self._client.processing().items() if sent.key in keys]
             self._client.cancel([sent], force=True)
             if at_it:
-                self._client.restart_workers(at_it, timeout=PATIENCE, raise_for_error=False)
+                self._client.restart_workers(at_it, timeout=RESTART, raise_for_error=False)
 
     def close(self) -> None:
         """Give up what is not done, and leave the cluster as it is."""

@@ -64,6 +64,7 @@ AGAIN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("came", "state"), AGAIN, ids=["at work", "graded", "unsettled", "parked by the queue", "parked by a person"]
 )
@@ -75,6 +76,7 @@ def test_what_asking_again_does(book, came, state):
     assert (again.tries, again.fault) == ((0, "") if state == "waiting" else (1, "copied" if state == "parked" else ""))
 
 
+@pytest.mark.slow
 def test_graded_already_it_is_done(book):
     receipt = book.submit(b"one", lab=LAB, learner="ada", filename="a.ipynb", source="test")
     book.record(receipt.submission_id, said("one"))
@@ -82,12 +84,14 @@ def test_graded_already_it_is_done(book):
     assert taking.claim(book, "me") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [7, 2**31 - 1, 0, -1])
 def test_no_such_submission(book, missing):
     with pytest.raises(GradebookError, match=f"there is no submission {missing} to grade"):
         enqueue(book, missing)
 
 
+@pytest.mark.slow
 def test_a_lab_that_is_not_there(book):
     receipt = book.submit(b"one", lab="lab98_gone", learner="ada", filename="a.ipynb", source="test")
     with pytest.raises(GradebookError, match=r"cannot be graded here: .*lab98_gone"):
@@ -129,6 +133,7 @@ def test_nobody_starves_and_nobody_gets_two_turns_while_another_waits_for_one(bo
     assert waiting["hog"] > 10
 
 
+@pytest.mark.slow
 def test_who_waits_goes_before_a_regrade(book):
     for text in ("a", "b"):
         hand_in(book, "ada", text, priority=REGRADE, reason="regrade")
@@ -139,6 +144,7 @@ def test_who_waits_goes_before_a_regrade(book):
     assert order(book) == [("ada", "b"), ("bob", "c"), ("ada", "a")]
 
 
+@pytest.mark.slow
 def test_beyond_the_rate_it_waits_and_nothing_is_refused(book, monkeypatch):
     limit, start = RateLimit(2, 60.0), states.now()
     moment = start
@@ -168,6 +174,7 @@ def test_a_rate_that_cannot_be_meant(given):
         RateLimit(*given)
 
 
+@pytest.mark.slow
 def test_a_regrade_takes_all_that_the_present_spec_has_not_graded(book):
     version = adding.version_of(book, LAB)
     for learner, text in [("ada", "standing"), ("ada", "old"), ("bob", "queued"), ("bob", "parked"), ("eve", "new")]:
@@ -187,6 +194,7 @@ def test_a_regrade_takes_all_that_the_present_spec_has_not_graded(book):
     assert (change.who, change.why, change.new["enqueued"]) == ("grace", "the rules changed", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [({"lab": LAB}, 2), ({"learner": "ada"}, 2), ({"lab": LAB, "learner": "ada"}, 1), ({"learner": "grace"}, 0)],
@@ -202,12 +210,14 @@ def test_a_regrade_of_a_part(book, asked, expected):
     assert all(view.lab == asked.get("lab", view.lab) for view in watch(book))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [{"lab": "lab98_gone"}, {"learner": "nobody"}], ids=str)
 def test_a_regrade_of_what_is_not_there(book, asked):
     with pytest.raises(GradebookError, match=next(iter(asked.values()))):
         regrade(book, **asked, by="grace")
 
 
+@pytest.mark.slow
 def test_a_large_regrade_takes_turns_too(book, monkeypatch):
     monkeypatch.setattr(adding, "AT_A_TIME", 3)
     version = adding.version_of(book, LAB)
@@ -222,6 +232,7 @@ def test_a_large_regrade_takes_turns_too(book, monkeypatch):
     assert [view.ahead for view in views] == list(range(6))
 
 
+@pytest.mark.slow
 def test_parking_and_trying_again_are_in_the_audit(book):
     job = hand_in(book, "ada", "one")
     decisions.park(book, job.id, by="grace", reason="a copy of bob's")
@@ -246,6 +257,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "words"), REFUSED, ids=[words for _, words in REFUSED])
 def test_decisions_that_are_refused(book, call, words):
     for text in ("one", "two"):
@@ -257,6 +269,7 @@ def test_decisions_that_are_refused(book, call, words):
     assert counts(book) == {"waiting": 0, "leased": 1, "done": 1, "parked": 0}
 
 
+@pytest.mark.slow
 def test_watching(book):
     for number, learner in enumerate(["ada", "bob", "ada", "eve"]):
         hand_in(book, learner, f"{number}", limit=FREE)

@@ -81,6 +81,7 @@ def test_workers_at_the_same_time_get_different_jobs(address):
         assert (grades(book), counts(book)["done"]) == (40, 40)
 
 
+@pytest.mark.slow
 def test_what_a_worker_gets(book):
     hand_in(book, "ada", "the bytes", mode="practice")
     work = take(book).work
@@ -107,6 +108,7 @@ def test_who_stands_still_is_taken_for_dead_and_who_moves_is_not(book):
     assert taking.beat(book, [still, moving]) == {still.job_id}
 
 
+@pytest.mark.slow
 def test_a_watchman_that_slept_itself_takes_nobody_for_dead(book):
     hand_in(book, "ada", "a")
     lease = take(book, seconds=30)
@@ -117,6 +119,7 @@ def test_a_watchman_that_slept_itself_takes_nobody_for_dead(book):
         assert watchman.look(book) == []
 
 
+@pytest.mark.slow
 def test_a_new_lease_is_not_held_to_account_for_an_old_one(book):
     hand_in(book, "ada", "a")
     take(book, seconds=30)
@@ -129,6 +132,7 @@ def test_a_new_lease_is_not_held_to_account_for_an_old_one(book):
     assert watchman.look(book) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [{"days": 400}, {"days": -400}, {"hours": 1}, {"seconds": -1}], ids=str)
 def test_a_clock_that_jumps_ends_no_lease(book, monkeypatch, ahead):
     hand_in(book, "ada", "a")
@@ -142,6 +146,7 @@ def test_a_clock_that_jumps_ends_no_lease(book, monkeypatch, ahead):
     assert taking.finish(book, lease, said("a"))
 
 
+@pytest.mark.slow
 def test_a_delay_ends_where_the_clock_is_put_back(book, monkeypatch):
     hand_in(book, "ada", "a")
     put_clock(monkeypatch, days=400)
@@ -166,6 +171,7 @@ def test_a_worker_that_comes_back_from_the_dead_changes_nothing(book):
     assert grades(book) == 1
 
 
+@pytest.mark.slow
 def test_work_that_is_done_counts_while_nobody_else_has_begun_it(book):
     hand_in(book, "ada", "a")
     lease = take(book)
@@ -174,6 +180,7 @@ def test_work_that_is_done_counts_while_nobody_else_has_begun_it(book):
     assert (job_of(book, 1).state, job_of(book, 1).fault) == ("done", "")
 
 
+@pytest.mark.slow
 def test_a_holder_that_moves_keeps_its_job(book):
     hand_in(book, "ada", "a")
     lease = take(book)
@@ -182,6 +189,7 @@ def test_a_holder_that_moves_keeps_its_job(book):
     assert job_of(book, 1).state == "leased"
 
 
+@pytest.mark.slow
 def test_a_person_who_parks_a_job_takes_it_from_its_worker(book):
     hand_in(book, "ada", "a")
     lease = take(book)
@@ -206,12 +214,14 @@ def test_tried_less_and_less_often_and_then_parked_by_name(book, monkeypatch):
     assert take(book).tries == 1
 
 
+@pytest.mark.slow
 def test_what_can_never_be_graded_is_parked_at_once(book):
     hand_in(book, "ada", "a")
     taking.fail(book, take(book), Fault("a.ipynb: not\x1b[2J a notebook.", final=True))
     assert (job_of(book, 1).state, job_of(book, 1).fault) == ("parked", "a.ipynb: not\\x1b[2J a notebook.")
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_its_workers_is_parked_in_the_end(book):
     hand_in(book, "ada", "a")
     for _ in range(3):
@@ -220,6 +230,7 @@ def test_a_job_that_ends_its_workers_is_parked_in_the_end(book):
     assert (job_of(book, 1).state, job_of(book, 1).fault) == ("parked", "Given up after 3 tries. The worker ended.")
 
 
+@pytest.mark.slow
 def test_what_is_given_back_was_not_tried(book):
     hand_in(book, "ada", "a")
     for _ in range(5):
@@ -227,6 +238,7 @@ def test_what_is_given_back_was_not_tried(book):
     assert take(book).tries == 1
 
 
+@pytest.mark.slow
 def test_what_the_grader_could_not_finish_is_shown_and_tried_again(book, monkeypatch):
     hand_in(book, "ada", "a")
     part = report(RIGHT, UNGRADED, mode="official", sha256=said("a").sha256)
@@ -241,6 +253,7 @@ def test_what_the_grader_could_not_finish_is_shown_and_tried_again(book, monkeyp
     assert (job_of(book, 1).state, queries.report(book, 1).tasks[1].verdict) == ("done", "wrong")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("priority", "state", "version"), [(0, "done", "newer"), (REGRADE, "waiting", SPEC)], ids=["new work", "a regrade"]
 )
@@ -253,6 +266,7 @@ def test_a_worker_of_another_version(book, priority, state, version):
     assert ("version newer of lab05_tape" in job.fault) == (state == "waiting")
 
 
+@pytest.mark.slow
 def test_a_version_that_has_its_own_job_keeps_it(book):
     hand_in(book, "ada", "a")
     hand_in(book, "ada", "a", spec_version="newer", priority=REGRADE)
