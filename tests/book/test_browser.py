@@ -36,6 +36,7 @@ PAGES = [
     "chapters/18_scale",
     "chapters/19_formats",
     "chapters/20_compression",
+    "chapters/21_serving",
     "chapters/22_edge",
     "search",
     "genindex",
