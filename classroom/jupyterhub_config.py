@@ -90,7 +90,7 @@ shared = {
     "PATH": f"{bin_folder}:{os.environ.get('PATH', '')}",
     "PYTHONPATH": str(ROOT),
     "AUTOGRADER_HOME": str(place.gradebook_home),
-    "AUTOGRADER_RUNTIME_DIR": str(place.runtime),
+    "AUTOGRADER_RUNTIME_DIR": os.environ.get("AUTOGRADER_RUNTIME_DIR") or str(place.runtime),
     "CLASSROOM_STATE": str(place.state),
     "CLASSROOM_GRADEBOOK": place.gradebook,
     **{name: value for name, value in os.environ.items() if name.startswith("AUTOGRADER_VARIANT")},
@@ -104,7 +104,17 @@ c.JupyterHub.services = [
         "oauth_no_confirm": True,
         "display": True,
     },
-]
+    {
+        "name": "worker",
+        # It runs what learners wrote, and needs nothing of the hub: its token stays outside.
+        "command": [
+            "env", "-u", "JUPYTERHUB_API_TOKEN", sys.executable, "-P", "-m", "autograder", "worker",
+            "--gradebook", place.gradebook, "--slots", os.environ.get("CLASSROOM_WORKERS", "1"),
+        ],
+        "environment": shared,
+        "display": False,
+    },
+]  # fmt: skip
 c.JupyterHub.load_roles = [
     {"name": "user", "scopes": ["self", f"access:services!service={SERVICE}"]},
     {

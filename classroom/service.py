@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jupyterhub.services.auth import HubOAuthCallbackHandler, HubOAuthenticated
+from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
 from tornado import httpserver, web
 
 from autograder.gradebook import GradebookError
@@ -30,6 +30,8 @@ from classroom.places import ROOT, Place
 CATCH_UP_SECONDS = 60.0
 POLL_SECONDS = 0.1
 LONGEST_WAIT = 25.0
+LONGEST_TRUST = 30
+"""Seconds for which the hub's word on a token is kept; so long may one that was taken back still be used."""
 log = logging.getLogger("classroom.service")
 
 
@@ -38,10 +40,17 @@ class OnHub:
 
     current_user: Any
     settings: dict[str, Any]
+    request: Any
 
     @property
     def learner(self) -> str:
         return self.current_user["name"]
+
+    def check_xsrf_cookie(self) -> None:
+        """Asked before anybody knows who it is: a token in a header is no cookie, and needs no form's token."""
+        if self.request.headers.get("Authorization"):
+            _ = self.current_user
+        super().check_xsrf_cookie()  # type: ignore[misc]
 
     @property
     def links(self) -> views.Links:
@@ -197,6 +206,7 @@ async def keep_up(at_the_desk: desk.Desk) -> None:
 async def serve() -> None:
     place = Place.current()
     place.make()
+    HubOAuth.instance(cache_max_age=LONGEST_TRUST)
     url = urlsplit(os.environ["JUPYTERHUB_SERVICE_URL"])
     at_the_desk = desk.Desk(place.gradebook, ROOT / "labs")
     secret = kept_secret(place.state / "service_secret")
