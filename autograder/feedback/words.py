@@ -120,7 +120,7 @@ def oracles(task: TaskResult) -> str:
     """Who says what the right answer is."""
     if not task.counter_example:
         return ""
-    *most, last = [FRAMEWORKS.get(name, name) for name in task.counter_example.oracles] or [""]
+    *most, last = [FRAMEWORKS.get(name, name.removeprefix("numpy:")) for name in task.counter_example.oracles] or [""]
     return say("feedback.and", most=say("feedback.comma").join(most), last=last) if most else last
 
 
