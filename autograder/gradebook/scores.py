@@ -34,6 +34,9 @@ AWAIT_A_PERSON = ("ungraded", "pending")
 """Verdicts that no grader can settle."""
 
 
+IN_TIME = timedelta(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """What one learner has for one lab."""
@@ -50,7 +53,7 @@ class Mark:
     """When its bytes first came."""
     due: datetime | None = None
     """This learner's own deadline."""
-    late: timedelta = timedelta(0)
+    late: timedelta = IN_TIME
     earned: float | None = None
     """Before lateness and adjustments."""
     kept: float = 1.0
@@ -244,20 +247,21 @@ def _mark(
     due = terms.due if until is None or terms.due is None else max(terms.due, until)
 
     def lateness(one: _Work) -> timedelta:
-        return max(one.came - due, timedelta(0)) if due is not None else timedelta(0)
+        return one.came - due if due is not None and one.came > due else IN_TIME
+
+    def rank(one: _Work) -> tuple[float, bool, int]:
+        late = lateness(one)
+        return -(one.earned or 0.0) * (terms.late.kept(late) if late else 1.0), not one.official, one.first
 
     graded = [one for one in work if one.earned is not None]
     counts: _Work | None = None
     if terms.policy == "last":
         counts = max(work, key=lambda one: one.last, default=None)
     elif graded:
-        counts = min(
-            graded,
-            key=lambda one: (-(one.earned or 0.0) * terms.late.kept(lateness(one)), not one.official, one.first),
-        )
+        counts = min(graded, key=rank) if len(graded) > 1 else graded[0]
     elif work:
         counts = max(work, key=lambda one: one.last)
-    late = lateness(counts) if counts else timedelta(0)
+    late = lateness(counts) if counts else IN_TIME
     kept = terms.late.kept(late)
     before = None if counts is None or counts.earned is None else counts.earned * kept
     after = before
