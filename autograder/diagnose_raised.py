@@ -88,6 +88,11 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
         pattern="zero-size|empty",
         sentence="An input of size 0 has no largest entry or first entry: treat it on its own.",
     ),
+    "nothing": said(
+        "ValueError",
+        pattern="need at least one array",
+        sentence="There is nothing to put together: think of an empty list.",
+    ),
     "signature": said(
         "TypeError",
         pattern=r"positional argument|unexpected keyword|missing \d+ required",
@@ -97,7 +102,10 @@ RAISED: dict[str, Callable[[tuple[str, str]], str | None]] = {
         "TypeError",
         "AttributeError",
         pattern="NoneType",
-        sentence="Something is None there: a function without `return`, or a name that was never filled.",
+        sentence=(
+            "Something is None there: a function without `return`, a name that was never filled, or an argument that "
+            "may be None."
+        ),
     ),
     "key": said(
         "KeyError", sentence="A dictionary is asked for a key it does not have yet; see .get, or test with `in`."

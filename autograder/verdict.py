@@ -212,7 +212,14 @@ def raised(task: Task, outcome: Raised, first: Tried, many: str, where: list[str
     unwritten = outcome.type == "NotImplementedError"
     calls = re.findall(r"^ *cell \d+, line \d+, in (\w+)$", outcome.traceback, re.MULTILINE)
     who = f"`{calls[-1]}`" if calls else "it"  # the hole may be that of another task, which this one calls
-    message = f"Not written yet: {who} raises {what}." if unwritten else f"{many} raised {what}"
+    # What came back had not the form that was asked for: the grader says so, and no line of the learner's raised.
+    form = not outcome.traceback and outcome.type in ("TypeError", "ValueError") and outcome.message
+    if form:
+        what = outcome.message
+        raises = what if many == "It" else f"{many}: {what}"
+    else:
+        raises = f"{many} raised {what}"
+    message = f"Not written yet: {who} raises {what}." if unwritten else raises
     result = TaskResult(task.name, task.title, 0.0, task.points, verdict, outcome.cause, message, words)
     result.traceback = outcome.traceback
     if not unwritten:  # else every case fails, and which does not matter

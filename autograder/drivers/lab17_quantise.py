@@ -52,7 +52,7 @@ def calibrate(names: Names, batches: list[np.ndarray], percentile: float) -> lis
     found = names["calibrate"]([np.array(batch) for batch in batches], percentile)
     if not (isinstance(found, tuple | list) and len(found) == 2):
         raise TypeError(f"calibrate returned {_kind(found)}; expected a pair (low, high).")
-    return [float(_array(name, one, "f")) for name, one in zip(("low", "high"), found, strict=True)]
+    return [float(_array(name, one, "fiu")) for name, one in zip(("low", "high"), found, strict=True)]
 
 
 def straight_through(
@@ -68,7 +68,8 @@ def _array(what: str, value: Any, kinds: str) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype.kind not in kinds:
         wanted = "integers" if kinds == "iu" else "floats" if kinds == "f" else "numbers"
-        raise TypeError(f"{what} is {_kind(value)} of {array.dtype}; expected {wanted}.")
+        came = f"an array of {array.dtype}" if array.ndim else f"{_kind(value)} {array}"
+        raise TypeError(f"{what} is {came}; expected {wanted}.")
     return np.array(array)
 
 

@@ -14,9 +14,10 @@ import select
 import socket
 import struct
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -91,6 +92,7 @@ class Peers:
         self._due = dict.fromkeys(links, 0.0)
         victim, after = conditions.get("kill") or (-1, 0)
         self._steps_left = int(after) if victim == rank else -1
+        self._turn = threading.Lock()
         self._peer_of = {link.fileno(): peer for peer, link in links.items()}
         self._poll = select.poll()
         for link in links.values():
@@ -109,7 +111,57 @@ class Peers:
             `to` has ended.
         """
         to = self._known("send", to)
-        self._step()
+        with self._alone("send"):
+            self._send(to, value)
+
+    def receive(self, source: int) -> Any:
+        """The next message of `source`, in the order in which it sent them; waits until there is one.
+
+        Raises
+        ------
+        PeerLost
+            `source` has ended, and all it had sent was received.
+        """
+        source = self._known("receive", source)
+        with self._alone("receive"):
+            return self._take(source, self._wait("receive", [source], lambda: self._first([source])))
+
+    def receive_any(self) -> tuple[int, Any]:
+        """``(source, message)`` of whatever comes first from any rank; waits until there is one.
+
+        Raises
+        ------
+        PeerLost
+            A rank has ended, and all it had sent was received. It is said once for each rank.
+        """
+        with self._alone("receive_any"):
+            everyone = sorted(self._links)
+            source = self._wait("receive", everyone, lambda: self._first(everyone))
+            return source, self._take(source, source)
+
+    def drain(self) -> None:
+        """Read and drop what still comes, until who started this rank is done."""
+        while True:
+            self._pump(None)
+            for box in self._inbox.values():
+                box.clear()
+
+    # --- inside ---
+
+    @contextlib.contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError(
+                f"{what}: another thread of rank {self.rank} is sending or receiving. A rank does one at a time: call "
+                "them one after the other."
+            )
+        try:
+            self._step()
+            yield
+        finally:
+            self._turn.release()
+
+    def _send(self, to: int, value: Any) -> None:
         if to in self._gone:
             raise PeerLost(to)
         body = frames.encode(plain(value))
@@ -122,40 +174,6 @@ class Peers:
         self._write(to, _HEAD.pack(_MESSAGE, len(body), due) + body)
         if self._rendezvous:
             self._wait("send", [to], lambda: self.counts["taken"][to] >= self.counts["sent"][to] or None)
-
-    def receive(self, source: int) -> Any:
-        """The next message of `source`, in the order in which it sent them; waits until there is one.
-
-        Raises
-        ------
-        PeerLost
-            `source` has ended, and all it had sent was received.
-        """
-        source = self._known("receive", source)
-        self._step()
-        return self._take(source, self._wait("receive", [source], lambda: self._first([source])))
-
-    def receive_any(self) -> tuple[int, Any]:
-        """``(source, message)`` of whatever comes first from any rank; waits until there is one.
-
-        Raises
-        ------
-        PeerLost
-            A rank has ended, and all it had sent was received. It is said once for each rank.
-        """
-        self._step()
-        everyone = sorted(self._links)
-        source = self._wait("receive", everyone, lambda: self._first(everyone))
-        return source, self._take(source, source)
-
-    def drain(self) -> None:
-        """Read and drop what still comes, until who started this rank is done."""
-        while True:
-            self._pump(None)
-            for box in self._inbox.values():
-                box.clear()
-
-    # --- inside ---
 
     def _known(self, what: str, peer: Any) -> int:
         number = int(peer) if isinstance(peer, (int, numpy.integer)) and not isinstance(peer, bool) else None

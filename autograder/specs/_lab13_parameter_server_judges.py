@@ -202,12 +202,18 @@ def _chosen(gradients: list[np.ndarray], number: int, rest: np.ndarray, indices:
     def largest(values: np.ndarray) -> list[int]:
         return sorted(np.argsort(-values, kind="stable")[:k].tolist())
 
-    if indices.tolist() == largest(rest):
-        return "These are the largest; what counts is the magnitude, and -3 is larger than 2."
-    if indices.tolist() == sorted(np.argsort(np.abs(rest), kind="stable")[:k].tolist()):
-        return "These are the smallest."
-    if number and indices.tolist() == largest(np.abs(gradients[number])):
-        return "What was not sent before is lost: it stays, and is added to the next gradient."
-    if number and indices.tolist() == largest(np.abs(np.sum(gradients[: number + 1], axis=0))):
-        return "What was sent before was sent again: it has to be taken out of what is kept."
-    return "They are the largest in magnitude of the gradient and what was left over from before, together."
+    chosen, found = indices.tolist(), []
+    if chosen == largest(rest):
+        found.append("These are the largest; what counts is the magnitude, and -3 is larger than 2.")
+    if chosen == sorted(np.argsort(np.abs(rest), kind="stable")[:k].tolist()):
+        found.append("These are the smallest.")
+    if number and chosen == largest(np.abs(gradients[number])):
+        found.append(
+            "These are the largest of the gradient alone: what was not sent before stays, and is added to it before "
+            "the largest are chosen."
+        )
+    if number and chosen == largest(np.abs(np.sum(gradients[: number + 1], axis=0))):
+        found.append("What was sent before was sent again: it has to be taken out of what is kept.")
+    # One case may fit several mistakes, and which of them it was can't be told from it.
+    together = "They are the largest in magnitude of the gradient and what was left over from before, together."
+    return " Or: ".join(found) or together

@@ -55,12 +55,16 @@ def reduce_scatter_tensorflow(tf: Any, values: Arrays, conditions: Conditions) -
     return [part.numpy() for part in parts]
 
 
-def all_reduce_torch(torch: Any, values: Arrays, conditions: Conditions) -> np.ndarray:
+def all_reduce_torch(torch: Any, values: Arrays, conditions: Conditions) -> np.ndarray | dict[str, int]:
+    if conditions.get("kill"):
+        return {"lost": conditions["kill"][0]}  # without one rank there is no sum
     found: np.ndarray = _sum_torch(torch, values).numpy()
     return found
 
 
-def all_reduce_tensorflow(tf: Any, values: Arrays, conditions: Conditions) -> np.ndarray:
+def all_reduce_tensorflow(tf: Any, values: Arrays, conditions: Conditions) -> np.ndarray | dict[str, int]:
+    if conditions.get("kill"):
+        return {"lost": conditions["kill"][0]}
     found: np.ndarray = _sum_tensorflow(tf, values).numpy()
     return found
 

@@ -56,6 +56,7 @@ def reach_edges(rng: np.random.Generator) -> list[Inputs]:
         wanted(UPDATED, "t"),  # nothing flows from the assignment, and it has to run
         wanted(UPDATED, "s"),
         wanted(UPDATED, "x"),
+        wanted({"a": node(), "b": node(), "c": node("b", beside="a")}, "c"),  # where it runs is not what it needs
         wanted({}, "", LENGTH),
     ]
 

@@ -267,7 +267,8 @@ def _after_a_death(inputs: Inputs, got: list[Ended], want: Any) -> list[str]:
                 return [f"Rank {victim} died, and rank {rank} returned as if nothing had happened. {fault}"]
         elif "error" in one and "lost" not in one:
             return [
-                f"Rank {victim} died, and rank {rank} ended with {one['error']['type']}: {one['error']['message']}. "
+                f"Rank {victim} died, and rank {rank} ended with {one['error']['type']}: "
+                f"{one['error']['message'].rstrip('.')}. "
                 "Let the PeerLost that receive raises go through: it names who is gone."
             ]
         elif "error" not in one:

@@ -195,6 +195,7 @@ def switch_edges(rng: np.random.Generator) -> list[Inputs]:
         [*one, begin, ["done", 0], drop, *two, drop],
         [begin, *one, ["done", 0], begin, *two, drop, ["done", 1], drop],
         [["found", 9], ["warm", 9], ["found", 10], ["warm", 10], begin, drop],
+        [["found", 0], ["warm", 0], begin, *one, drop, ["done", 0], drop],
         [*one, begin, *two, begin, ["found", 3], ["warm", 3], drop, ["done", 1], drop, ["done", 0], drop],
     ]
     return [{"events": run} for run in runs] + [random_switches(rng, 80), random_switches(rng, 80)]

@@ -120,9 +120,8 @@ def _event(entry: list[Any]) -> str:
 
 def show_sparse(answer: Any) -> str:
     server = answer["ranks"][0]["value"] if "ranks" in answer else answer
-    return "\n".join(
-        f"row {row}: {_entries(values)}" for row, values in zip(server["known"], server["rows"], strict=True)
-    )
+    rows = [f"row {row}: {_entries(values)}" for row, values in zip(server["known"], server["rows"], strict=True)]
+    return "\n".join(rows) or "no rows"
 
 
 def show_compress(answer: Any) -> str:

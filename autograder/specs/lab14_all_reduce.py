@@ -63,6 +63,8 @@ def replay_buckets(gradients: list[Arrays], capacity: int, conditions: Condition
 
 def show_ranks(answer: Any) -> str:
     """One line for each rank, of what came or of what the oracles found."""
+    if isinstance(answer, dict):
+        return f"PeerLost, on every rank that is left: rank {answer['lost']} is gone"
     if isinstance(answer, np.ndarray):
         return f"on every rank {_entries(answer)}"
     if all(isinstance(one, np.ndarray) for one in answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,17 +55,17 @@ def replay_export(nodes: list[dict[str, Any]], weights: dict[str, np.ndarray], x
 # --- answers in words -----------------------------------------------------------------------------
 
 
-def show_refusal(answer: Any) -> str:
+def show_refusal(error: str, answer: Any) -> str:
     if "wrong" in answer:
-        return f"refused: {', '.join(map(str, answer['wrong']))}"
+        return f"{error}, whose message names {' or '.join(map(str, answer['wrong']))}"
     if "refused" in answer:
-        return f"refused: {answer['refused']}"
+        return f"{error}: {answer['refused']}"
     return repr(answer.get("sizes", answer))
 
 
-def show_nodes(answer: Any) -> str:
+def show_nodes(error: str, answer: Any) -> str:
     if "nodes" not in answer and "steps" not in answer:
-        return show_refusal(answer)
+        return show_refusal(error, answer)
     lines = []
     for one in answer.get("nodes", answer.get("steps")):
         attrs = ", ".join(f"{key}={_short(value)}" for key, value in one["attrs"].items())
@@ -94,7 +95,7 @@ SIGNATURE = Task(
     names=("bind", "SignatureError"),
     driver="signature",
     call=replay_signature,
-    show=show_refusal,
+    show=partial(show_refusal, "SignatureError"),
     strategy=cases.signature_strategy,
     edges=cases.signature_edges,
     oracles={"tensorflow": oracles.signature_tensorflow, "numpy": oracles.signature_definition},
@@ -112,7 +113,7 @@ FREEZE = Task(
     names=("freeze", "FreezeError"),
     driver="freeze",
     call=replay_freeze,
-    show=show_nodes,
+    show=partial(show_nodes, "FreezeError"),
     strategy=cases.freeze_strategy,
     edges=cases.freeze_edges,
     oracles={"torch": oracles.freeze_torch, "numpy": oracles.freeze_definition},
@@ -127,7 +128,7 @@ SIZES = Task(
     names=("open_sizes", "SizeError"),
     driver="sizes",
     call=replay_sizes,
-    show=show_nodes,
+    show=partial(show_nodes, "SizeError"),
     strategy=cases.sizes_strategy,
     edges=cases.sizes_edges,
     oracles={"torch": oracles.sizes_torch, "numpy": oracles.sizes_definition},

@@ -57,11 +57,11 @@ def replay_switch(events: list[list[Any]]) -> str:
         if what == "begin":
             lines.append("begun.append(versions.begin()); trace.append(begun[-1])")
         elif what == "done":
-            lines.append(f"if begun[{rest[0]}] is not None: versions.done(begun[{rest[0]}])")
+            lines.append(f"trace.append(None if begun[{rest[0]}] is None else versions.done(begun[{rest[0]}]))")
         elif what == "drop":
             lines.append("trace.append(sorted(versions.drop()))")
         else:
-            lines.append(f"versions.{what}({rest[0]})")
+            lines.append(f"trace.append(versions.{what}({rest[0]}))")
     return "\n".join([*lines, "trace"])
 
 
@@ -107,7 +107,10 @@ BOUNDED = Task(
     edges=cases.bounded_edges,
     oracles={"torch": oracles.bounded_history, "numpy": oracles.bounded_queue},
     judge=judges.due,
-    hints={"none": "submit says True or False; expire gives a list."},
+    hints={
+        "none": "submit says True or False; expire gives a list.",
+        "none_used": "A deadline may be None: that request waits as long as it has to.",
+    },
 )
 
 PADDED = Task(

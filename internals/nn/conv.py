@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -160,4 +161,4 @@ class Flatten(Module):
         tensors("Flatten", x=x)
         if x.ndim == 0:
             raise ValueError("Flatten: a 0-d tensor has no batch axis.")
-        return ops.reshape(x, shape=(x.shape[0], x.size // x.shape[0] if x.shape[0] else 0))
+        return ops.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))

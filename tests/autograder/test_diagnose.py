@@ -268,6 +268,7 @@ RAISES: dict[str, Callable[[], Any]] = {
     "axes_transpose": lambda: np.ones(2).transpose(1, 0),
     "reshape": lambda: np.ones(6).reshape(4),
     "empty": lambda: np.ones(0).max(),
+    "nothing": lambda: np.concatenate([]),
     "signature": lambda: unfilled(1),  # type: ignore[call-arg]  # the mistake itself
     "none_used": lambda: None + 1,  # type: ignore[operator]  # the mistake itself
     "key": lambda: {}["x"],

@@ -37,7 +37,7 @@ class Direct:
             value = self.function(**inputs)
         except Exception as error:  # noqa: BLE001  as a sandbox would
             return Raised(type(error).__name__, str(error), traceback.format_exc())
-        return value if isinstance(value, (Died, Missing)) else Answer(value, **self.answers)
+        return value if isinstance(value, (Died, Missing, Raised)) else Answer(value, **self.answers)
 
 
 def judged(function: Callable[..., Any], of: Task = DOUBLE, **answers: Any) -> tuple[TaskResult, Direct]:
@@ -119,6 +119,14 @@ def test_raised() -> None:
     assert result.message == "29 of 29 cases raised RecursionError: maximum recursion depth exceeded"
     assert "raise error" in result.traceback
     assert result.counter_example is not None
+
+
+def test_an_answer_of_another_form_did_not_raise() -> None:
+    """A driver refuses it: no line of the learner's is to blame."""
+    result, _ = judged(lambda x: Raised("TypeError", "double returned a dict; expected an array.", ""))
+    assert (result.verdict, result.message) == ("failed", "29 of 29 cases: double returned a dict; expected an array.")
+    assert result.counter_example is not None
+    assert result.counter_example.got == "double returned a dict; expected an array."
 
 
 @pytest.mark.slow

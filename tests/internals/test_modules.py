@@ -293,6 +293,12 @@ def test_dropout_between_layers_and_in_attention() -> None:
     np.testing.assert_allclose(attention(x, need_weights=True)[0].detach().numpy(), once, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 2), (0,), (2, 0, 3), (0, 0), (3,)])
+def test_flatten_keeps_the_size_of_an_example_where_there_is_none(shape: tuple[int, ...]) -> None:
+    theirs = torch.nn.Flatten()(torch.zeros(shape)) if len(shape) > 1 else torch.zeros(shape).reshape(shape[0], 1)
+    assert nn.Flatten()(Tensor(np.zeros(shape, np.float32))).shape == tuple(theirs.shape)
+
+
 def test_positions() -> None:
     x = Tensor(np.zeros((2, 3, 4), np.float32))
     got = nn.SinusoidalPositions(10, 4)(x).numpy()

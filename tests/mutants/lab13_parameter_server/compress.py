@@ -40,7 +40,7 @@ class TopK:
         return chosen, values
 
 
-# %% wrong: no feedback | is lost: it stays|left over from before
+# %% wrong: no feedback | of the gradient alone|left over from before
 
 
 class TopK:
@@ -110,7 +110,7 @@ class TopK:
         return indices, values
 
 
-# %% wrong: chosen by the gradient alone | left over from before|is lost|entries
+# %% wrong: chosen by the gradient alone | of the gradient alone
 
 
 class TopK:
@@ -140,7 +140,7 @@ class TopK:
         return indices, values
 
 
-# %% wrong: only the last rest is kept | left over|is lost|entries
+# %% wrong: only the last rest is kept | left over|alone|entries
 
 
 class TopK:

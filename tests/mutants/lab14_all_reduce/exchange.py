@@ -178,3 +178,18 @@ def pass_right(array, peers):
     if peers.rank > 0 and peers.rank < peers.size - 1:
         peers.send(right, array)
     return received
+
+
+# %% wrong: in two threads | one after the other
+
+
+def pass_right(array, peers):
+    import threading
+
+    if peers.size == 1:
+        return array.copy()
+    sending = threading.Thread(target=peers.send, args=((peers.rank + 1) % peers.size, array))
+    sending.start()
+    got = peers.receive((peers.rank - 1) % peers.size)
+    sending.join()
+    return got

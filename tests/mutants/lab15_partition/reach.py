@@ -144,3 +144,17 @@ def prune(graph, fetches):
             found.add(name)
             visits.extend(graph[name].inputs + graph[name].controls)
     return found
+
+
+# %% wrong: what it stands beside too | is not needed
+
+
+def prune(graph, fetches):
+    found, left = set(), list(fetches)
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += [*graph[name].inputs, *graph[name].controls]
+            left += [graph[name].beside] if graph[name].beside else []
+    return found

@@ -17,6 +17,16 @@ def calibrate(batches, percentile):
     return min(ends[0], 0.0), max(ends[1], 0.0)
 
 
+# %% right: the end of the range is the integer 0
+
+
+def calibrate(batches, percentile):
+    every = np.concatenate([np.ravel(batch) for batch in batches])
+    edge = (100 - percentile) / 2
+    low, high = np.percentile(every, [edge, 100 - edge])
+    return min(0, low), max(0, high)
+
+
 # %% right: quantiles
 
 

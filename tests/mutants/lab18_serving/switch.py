@@ -440,3 +440,36 @@ class Versions:
         for version in gone:
             del self.users[version]
         return gone
+
+
+# %% wrong: version 0 taken for none | still answers
+
+
+class Versions:
+    def __init__(self):
+        self.users, self.live = {}, None
+
+    def found(self, version):
+        pass
+
+    def failed(self, version):
+        pass
+
+    def warm(self, version):
+        self.users[version] = 0
+        if self.live is None or version > self.live:
+            self.live = version
+
+    def begin(self):
+        if self.live:
+            self.users[self.live] += 1
+        return self.live
+
+    def done(self, version):
+        self.users[version] = self.users.get(version, 0) - 1
+
+    def drop(self):
+        gone = [version for version, users in self.users.items() if version != self.live and users <= 0]
+        for version in gone:
+            del self.users[version]
+        return gone
