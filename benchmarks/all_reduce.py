@@ -5,9 +5,11 @@ Three tables, each measured side by side on this machine; every rank is a proces
 - an all-reduce of 4 KB to 100 MB on 4 processes, ours and torch.distributed's on gloo, in turn, in the same processes;
 - every algorithm at every size: where each is the fastest (``--sweep``);
 - a training step of a compute-bound perceptron: two processes with half of the batch each, and one with all of it
-  (``--train``). Two processes can't be faster than one on a machine with one core.
+  (``--train``). Two processes can't be faster than one on a machine with one core, or with one that others leave free:
+  so the processor time of each rank is given too, and what the cost model says of a core for each.
 
-Times are those of the slowest rank, medians over rounds.
+Times are those of the slowest rank, medians over rounds; a load of others adds to some rounds, so that the quickest
+quarter's is given beside.
 """
 
 # ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
@@ -30,14 +32,14 @@ from typing import Any
 import numpy as np
 
 from internals import Tensor, nn, ops, optim
-from internals.distributed import collectives
+from internals.distributed import collectives, costs
 from internals.distributed.group import Group, run_processes
 from internals.distributed.parallel import DistributedDataParallel
 
 RANKS = 4
 SIZES = (4 << 10, 64 << 10, 1 << 20, 100_000_000)
 SWEEP = (256, 4 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20, 16 << 20, 64 << 20)
-FEATURES, HIDDEN, CLASSES, BATCH = 784, 1024, 10, 1024
+FEATURES, HIDDEN, CLASSES, BATCH = 784, 1024, 10, 2048
 
 
 def slowest(seconds: float, group: Group) -> float:
@@ -106,8 +108,11 @@ def perceptron() -> nn.Sequential:
     )  # fmt: skip
 
 
-def trained(group: Group, rounds: int) -> dict[str, list[float]]:
-    """Seconds of a step, and of processor time: of rank 0 alone on the whole batch, of all ranks on their shares."""
+def trained(group: Group, rounds: int) -> tuple[dict[str, list[tuple[float, float]]], int, float]:
+    """Seconds of a step, and of processor time; bytes of gradients; and what the cost model says that a step takes.
+
+    Of rank 0 alone on the whole batch; of all ranks on their shares; of all ranks on their shares without sending.
+    """
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((BATCH, FEATURES)).astype(np.float32), rng.integers(0, CLASSES, BATCH)
     each = BATCH // group.size
@@ -120,24 +125,54 @@ def trained(group: Group, rounds: int) -> dict[str, list[float]]:
         ops.cross_entropy(model(x), y).backward()
         optimizer.step()
 
-    whole = Tensor(x), Tensor(y), optim.SGD(module.parameters(), 0.01)
-    part = Tensor(x[share]), Tensor(y[share]), optim.SGD(parallel.parameters(), 0.01)
+    whole, part = (Tensor(x), Tensor(y)), (Tensor(x[share]), Tensor(y[share]))
+    optimizer, other = optim.SGD(module.parameters(), 0.01), optim.SGD(parallel.parameters(), 0.01)
     ways: dict[str, Callable[[], None]] = {
-        "one process": lambda: step(module, *whole) if group.rank == 0 else None,
-        "data parallel": lambda: step(parallel, *part),
+        "one process": lambda: step(module, *whole, optimizer) if group.rank == 0 else None,
+        "data parallel": lambda: step(parallel, *part, other),
+        "a share": lambda: step(module, *part, optimizer),
     }
-    times: dict[str, list[float]] = {f"{name}{what}": [] for name in ways for what in ("", ", processor")}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name, run in ways.items():
             collectives.barrier(group=group)
             began, worked = time.perf_counter(), time.process_time()
             run()
             taken = time.perf_counter() - began, time.process_time() - worked
-            longest = [slowest(seconds, group) for seconds in taken]  # a rank that rests takes next to nothing
+            wall, processor = (slowest(seconds, group) for seconds in taken)  # a rank that rests takes next to nothing
             if turn:
-                times[name].append(longest[0])
-                times[f"{name}, processor"].append(longest[1])
-    return times
+                times[name].append((wall, processor))
+    one = np.zeros(1, np.float32)
+    found = costs.measure(group, smallest=lambda: collectives.all_reduce(one, group=group, algorithm="flat"))
+    nbytes, buckets = sum(parameter.nbytes for parameter in module.parameters()), len(parallel.buckets)
+    compute = statistics.median(processor for _, processor in times["a share"])
+    algorithm = collectives.chosen(nbytes // buckets, group.size)
+    expected = costs.data_parallel_step(
+        found, nbytes, group.size, compute=compute, buckets=buckets, algorithm=algorithm
+    )  # fmt: skip
+    return times, nbytes, expected
+
+
+def report(rounds: int) -> None:
+    """Print what two processes make of a step."""
+    times, nbytes, expected = run_processes(2, trained, rounds, deadline=300.0)[0]
+    operations = 6 * BATCH * (FEATURES * HIDDEN + HIDDEN * HIDDEN + HIDDEN * CLASSES)
+    print(
+        f"a step on {BATCH} examples, {operations / 1e9:.0f} GFLOP and {nbytes / 1e6:.1f} MB of gradients, "
+        f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}:"
+    )
+    alone, together = times["one process"], times["data parallel"]
+    for place, meaning in enumerate(("as fast", "less processor time for each rank")):
+        one, two = (sorted(pair[place] for pair in several) for several in (alone, together))
+        ratio = statistics.median(a[place] / b[place] for a, b in zip(alone, together, strict=True))
+        quick = one[len(one) // 4] / two[len(two) // 4]
+        print(
+            f"  one process {statistics.median(one) * 1e3:.1f} ms, two {statistics.median(two) * 1e3:.1f} ms: "
+            f"{ratio:.2f}x {meaning}; the quickest quarter {quick:.2f}x"
+        )
+    alone_processor = statistics.median(processor for _, processor in alone)
+    ratio = alone_processor / expected
+    print(f"  by the cost model, with a core for each rank: {expected * 1e3:.1f} ms, {ratio:.2f}x as fast")
 
 
 def shown(nbytes: int) -> str:
@@ -173,13 +208,7 @@ def main() -> None:
             )
             print(f"  {shown(nbytes):>8}{cells}")
     if everything or given.train:
-        times = run_processes(2, trained, 10 if given.quick else 30, deadline=300.0)[0]
-        print(f"a step on {BATCH} examples, {len(os.sched_getaffinity(0))} cores:")
-        for what, meaning in (("", "as fast"), (", processor", "less processor time for each rank")):
-            alone, together = times[f"one process{what}"], times[f"data parallel{what}"]
-            ratio = statistics.median(a / b for a, b in zip(alone, together, strict=True))
-            one, two = (statistics.median(seconds) * 1e3 for seconds in (alone, together))
-            print(f"  one process {one:.1f} ms, two {two:.1f} ms: {ratio:.2f}x {meaning}")
+        report(10 if given.quick else 30)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ Side by side in one run, medians; BLAS has one thread in each process:
   difference by 40; with tasks that are threads of this process, with tasks that are processes, and with TensorFlow's
   runtime (sessions of version 1 on gRPC servers, in this process, as its own tests have them, and in processes);
 - a step without any edge to cut: what a client, a master and a worker cost beside a session in this process;
-- two heavy branches on two workers, against both on one.
+- two heavy branches on two workers, against both on one (``--branches``: only these): by the clock, which a load of
+  others can spoil, so that the quickest quarter of rounds is given too; and by the timeline, which it can't: for how
+  much of the time in which one worker multiplies the other does.
 """
 
 # ruff: noqa: E402 - BLAS reads its number of threads when it is loaded
@@ -28,13 +30,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from internals.distributed import runtime
-from internals.graph import Graph, Session
+from internals.graph import Graph, Session, Timeline
 
 Run = Callable[[], Any]
 FEW, MANY = 2, 42
@@ -120,8 +121,22 @@ def tensorflow_chain(tf: Any, target: str, edges: int) -> Run:
     return lambda: session.run(value, fed)
 
 
-def median(runs: dict[str, Run], calls: int, rounds: int) -> dict[str, float]:
-    """Seconds a call takes, taken in turn."""
+def at_once(timeline: Timeline) -> float:
+    """The share of one worker's time in products, of the one that has less, in which the other is in products too."""
+    first, second = (
+        [
+            (event.start, event.end)
+            for event in timeline.events
+            if event.lane.startswith(worker) and "matmul" in event.name
+        ]
+        for worker in WORKERS
+    )
+    both = sum(max(0.0, min(end, other) - max(start, began)) for start, end in first for began, other in second)
+    return both / max(1e-9, min(sum(end - start for start, end in lane) for lane in (first, second)))
+
+
+def seconds(runs: dict[str, Run], calls: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds that a call takes, taken in turn, by round."""
     for run in runs.values():
         run()
         run()
@@ -132,14 +147,53 @@ def median(runs: dict[str, Run], calls: int, rounds: int) -> dict[str, float]:
             for _ in range(calls):
                 run()
             taken[name].append((time.perf_counter() - began) / calls)
-    return {name: statistics.median(several) for name, several in taken.items()}
+    return taken
+
+
+def median(runs: dict[str, Run], calls: int, rounds: int) -> dict[str, float]:
+    """Seconds that a call takes."""
+    return {name: statistics.median(several) for name, several in seconds(runs, calls, rounds).items()}
+
+
+def heavy_branches(processes: runtime.ProcessCluster, rounds: int) -> None:
+    """Print what a second worker makes of two heavy branches."""
+    matrix = (np.random.default_rng(0).standard_normal((600, 600)) / 24).astype(np.float32)
+    with ExitStack() as stack:
+        runs: dict[str, Run] = {}
+        shares: dict[str, list[float]] = {}
+        for name, spread in (("one worker", False), ("two workers", True)):
+            graph, meet, start = branches(spread, 600)
+            session = stack.enter_context(processes.session(graph, passes=()))
+            shares[name] = []
+
+            def run(session: Any = session, meet: Any = meet, start: Any = start, name: str = name) -> None:
+                timeline = Timeline()
+                session.run(meet, {start: matrix}, timeline=timeline)
+                shares[name].append(at_once(timeline))
+
+            runs[name] = run
+        taken = seconds(runs, 1, rounds)
+    one, two = (sorted(several) for several in taken.values())
+    ratio = statistics.median(a / b for a, b in zip(*taken.values(), strict=True))
+    quick = one[len(one) // 4] / two[len(two) // 4]
+    medians = " and ".join(f"{statistics.median(several) * 1e3:.0f} ms on {name}" for name, several in taken.items())
+    print(f"two heavy branches: {medians}: {ratio:.2f}x as fast on two, the quickest quarter {quick:.2f}x")
+    for name, several in shares.items():
+        print(
+            f"  {name}: for {statistics.median(several):.0%} of a branch's time in products the other was in them too"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    quick = parser.parse_args().quick
-    rounds = 5 if quick else 21
+    parser.add_argument("--branches", action="store_true", help="only the heavy branches")
+    given = parser.parse_args()
+    rounds = 5 if given.quick else 21
+    if given.branches:
+        with runtime.ProcessCluster({"worker": 2}) as processes:
+            heavy_branches(processes, rounds)
+        return
     import tensorflow as tf
 
     small = np.zeros((3, 4), np.float32)
@@ -187,15 +241,7 @@ def main() -> None:
         for name, seconds in there.items():
             print(f"a step of one node, {name:26} {seconds * 1e6:7.0f} µs")
 
-        matrix = (np.random.default_rng(0).standard_normal((600, 600)) / 24).astype(np.float32)
-        runs: dict[str, Run] = {}
-        for spread in (False, True):
-            heavy, meet, start = branches(spread, 600)
-            session = stack.enter_context(processes.session(heavy, passes=()))
-            runs["two workers" if spread else "one worker"] = partial(session.run, meet, {start: matrix})
-        taken = median(runs, 1, rounds)
-        ratio = taken["one worker"] / taken["two workers"]
-        print(f"two heavy branches: {taken['one worker'] * 1e3:.0f} ms on one worker, {ratio:.2f}x as fast on two")
+        heavy_branches(processes, rounds)
 
 
 if __name__ == "__main__":
