@@ -15,6 +15,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+from autograder.feedback.catalogue import language
+
 SERVICE, TOKEN = "AUTOGRADER_SERVICE", "JUPYTERHUB_API_TOKEN"
 PATIENCE = 300.0
 """Seconds that a notebook waits for its grade; it is graded all the same."""
@@ -39,7 +41,7 @@ def ask(path: str, request: dict[str, Any] | None = None, *, timeout: float = 60
     RemoteError
         It can't be reached, or refuses; in its own words where it has any.
     """
-    headers = {"Authorization": f"token {os.environ.get(TOKEN, '')}"}
+    headers = {"Authorization": f"token {os.environ.get(TOKEN, '')}", "Accept-Language": language()}
     data = None
     if request is not None:
         data = json.dumps(request).encode()
@@ -132,7 +134,7 @@ def graded(number: int, tell: Callable[[str], None], patience: float = PATIENCE)
                 return {"state": "unknown", "words": str(error)}
             time.sleep(min(10.0, 2.0**faults))
             continue
-        if state["state"] in ("graded", "parked") or time.monotonic() > deadline:
+        if state["state"] not in ("waiting", "leased") or time.monotonic() > deadline:
             return state
         faults = 0
         tell(state["words"])

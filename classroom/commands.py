@@ -124,14 +124,20 @@ def people(state: State = None) -> None:
 
 
 def create_demo(state: State = None) -> None:
-    """Make a class to try: an instructor and three learners, with printed passwords."""
-    from autograder.gradebook import roster
+    """Make a class to try: an instructor and three learners, with printed passwords; every lab is released."""
+    from autograder.gradebook import decisions, roster
+    from autograder.gradebook.models import now
+    from autograder.spec import lab_names
 
     place = place_of(state)
     with opened(place.gradebook) as book:
         for name, shown_as, role in DEMO:
             roles = [role] if role != "learner" else []
             roster.enrol(book, name, by=who(""), roles=roles, shown_as=shown_as, why="a class to try")
+        decided = decisions.assignments(book)
+        for lab in lab_names():
+            if lab not in decided:  # what an instructor has decided since stands
+                decisions.assign(book, lab, by=who(""), released=now(), why="a class to try")
     for name, _, role in DEMO:
         say(f"{name:<10}{role:<12}password: {set_password(place, name)}")
     say("New passwords each time this is run. Start the hub with: make hub")

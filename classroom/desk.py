@@ -19,11 +19,13 @@ from sqlalchemy import exists, select
 
 from autograder import queue, spec, submission, warm
 from autograder.feedback import Feedback
-from autograder.gradebook import Gradebook, GradebookError, decisions, open_gradebook, queries
+from autograder.feedback.catalogue import language, say
+from autograder.gradebook import Gradebook, GradebookError, decided, decisions, open_gradebook, queries, roster
 from autograder.gradebook.models import Grade, Job, Submission, now
 from autograder.gradebook.store import settled
 from autograder.notebook import MAX_BYTES
 from autograder.queue import JobView
+from autograder.web import views
 
 MAX_BODY = MAX_BYTES * 4 // 3 + (4 << 20)
 """Bytes of a request: a notebook in base64, and the cells of its kernel."""
@@ -100,14 +102,10 @@ class Desk:
     # --- labs -------------------------------------------------------------------------------------
 
     def released(self) -> list[str]:
-        """The labs that learners may have now: those with a notebook whose release is not to come."""
+        """The labs that learners may have now: those with a notebook that an instructor has released."""
         terms = decisions.assignments(self.book)
         there = [name for name in spec.lab_names() if (self.labs / f"{name}.ipynb").is_file()]
-        return [name for name in there if self._open(terms.get(name))]
-
-    @staticmethod
-    def _open(terms: decisions.Terms | None) -> bool:
-        return terms is None or terms.released is None or terms.released <= now()
+        return [name for name in there if decided.is_out(terms.get(name))]
 
     def list(self) -> list[dict[str, Any]]:
         """Name, title and version of each released lab."""
@@ -148,7 +146,11 @@ class Desk:
             submission.refuse_stale(parsed, lab, cells_of(request), name)
         except submission.SubmissionError as error:
             raise Refused(400, str(error)) from None
-        if not self._open(decisions.assignments(self.book).get(lab.name)):
+        person = roster.person(self.book, learner)
+        if person is not None and person.left_at is not None:
+            raise Refused(403, "You are not in this class any more. Nothing was handed in; ask your instructor.")
+        staff = person is not None and {"instructor", "grader"} & set(person.roles)
+        if not staff and not decided.is_out(decisions.assignments(self.book).get(lab.name)):
             raise Refused(403, f"{lab.name} is not released yet. Nothing was handed in.")
         receipt = self.book.submit(data, lab=lab.name, learner=learner, filename=name, source="hub")
         again = "" if receipt.attempt == 1 else f", the same as before (attempt {receipt.attempt})"
@@ -180,6 +182,10 @@ class Desk:
         one = queries.submission(self.book, number)
         if one is None or one.learner != learner:
             raise Refused(404, f"You have no submission {number}.")
+        terms = decisions.assignments(self.book).get(one.lab)
+        if terms is not None and terms.results is not None and not decided.results_are_out(terms):
+            words = say("refusal.not_shown", number=number, when=views.when(terms.results))
+            return {"submission": number, "state": "withheld", "words": words}
         report = queries.report(self.book, number)
         waiting = queue.job_of(self.book, number)
         if report is None or (waiting is not None and waiting.state in ("waiting", "leased") and not settled(report)):
@@ -207,7 +213,7 @@ class Desk:
             raise Refused(400, "This check was not understood; restart the kernel and try again.")
         with self._alone(learner), saved_as(text(request, "skeleton", ""), text(request, "filename", "")) as file:
             asked = {"do": "check", "tasks": tasks, "lab": text(request, "lab", ""), "file": file}
-            asked |= {"cells": cells_of(request), "defined": defined}
+            asked |= {"cells": cells_of(request), "defined": defined, "language": language()}
             with self._turns:
                 *_, reply = warm.ask(asked)  # the last one is the answer
         return {name: reply[name] for name in ("report", "html", "text", "error") if name in reply}

@@ -14,6 +14,7 @@ CLASSROOM_SETTINGS          a Python file with more settings, read last: another
 
 import json
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
@@ -44,8 +45,11 @@ c.JupyterHub.db_url = f"sqlite:///{place.state / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(place.state / "cookie_secret")
 c.ConfigurableHTTPProxy.pid_file = str(place.runtime / "proxy.pid")
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{free_port()}"
-c.ConfigurableHTTPProxy.command = json.loads(
-    os.environ.get("CLASSROOM_PROXY") or json.dumps([str(ROOT / "node_modules" / ".bin" / "configurable-http-proxy")])
+# What the hub starts ends with it, also where the hub is killed.
+dying = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+proxy = os.environ.get("CLASSROOM_PROXY")
+c.ConfigurableHTTPProxy.command = dying + (
+    json.loads(proxy) if proxy else [str(ROOT / "node_modules" / ".bin" / "configurable-http-proxy")]
 )
 # Whoever stops the hub stops the class: nothing is left behind, and what was handed in is in the gradebook.
 c.JupyterHub.cleanup_servers = True
@@ -99,7 +103,7 @@ c.JupyterHub.services = [
     {
         "name": SERVICE,
         "url": f"http://127.0.0.1:{service_port}",
-        "command": [sys.executable, "-P", "-m", "classroom.service"],
+        "command": [*dying, sys.executable, "-P", "-m", "classroom.service"],
         "environment": shared,
         "oauth_no_confirm": True,
         "display": True,
@@ -108,7 +112,7 @@ c.JupyterHub.services = [
         "name": "worker",
         # It runs what learners wrote, and needs nothing of the hub: its token stays outside.
         "command": [
-            "env", "-u", "JUPYTERHUB_API_TOKEN", sys.executable, "-P", "-m", "autograder", "worker",
+            *dying, "env", "-u", "JUPYTERHUB_API_TOKEN", sys.executable, "-P", "-m", "autograder", "worker",
             "--gradebook", place.gradebook, "--slots", os.environ.get("CLASSROOM_WORKERS", "1"),
         ],
         "environment": shared,

@@ -130,7 +130,7 @@ class SubmissionState(Data):
         until = loop.time() + wait
         while True:
             state = await self.work(self.desk.state, self.learner, int(number), self.page())
-            if state["state"] in ("graded", "parked") or not loop.time() < until:
+            if state["state"] not in ("waiting", "leased") or not loop.time() < until:
                 break
             await asyncio.sleep(POLL_SECONDS)
         self.answer(state | {"page": self.page(int(number))})

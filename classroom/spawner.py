@@ -132,6 +132,7 @@ class UserIds:
 class ClassSpawner(LocalProcessSpawner):
     """A person's server, in a room of its own."""
 
+    cmd: Any
     isolated = Bool(True, help="Refuse to start a server that is not in a room of its own.").tag(config=True)
 
     @property

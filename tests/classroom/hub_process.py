@@ -51,9 +51,7 @@ class Session:
             urllib.request.HTTPCookieProcessor(self.jar), urllib.request.ProxyHandler({})
         )
 
-    def ask(
-        self, path: str, data: bytes | None = None, *, method: str | None = None, **headers: str
-    ) -> Answer:
+    def ask(self, path: str, data: bytes | None = None, *, method: str | None = None, **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self.base + path, data=data, headers=named, method=method)
         try:
@@ -129,7 +127,9 @@ def demo_class(state: Path) -> dict[str, str]:
     return {line.split()[0]: line.split()[-1] for line in lines}
 
 
-def start(state: Path, *options: str, port: int = 0, passwords: dict[str, str] | None = None, **environment: str) -> Hub:
+def start(
+    state: Path, *options: str, port: int = 0, passwords: dict[str, str] | None = None, **environment: str
+) -> Hub:
     """Start a hub and wait until it says that it is ready."""
     if passwords is None:
         passwords = demo_class(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from hub_process import Hub
-from notebook_kernel import ACCUMULATE, RULES, WRONG_RULES, write_notebook
+from notebook_kernel import ACCUMULATE, RULES, write_notebook
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 

@@ -44,7 +44,7 @@
     async function settled(taken, tell) {
       let state = taken;
       let faults = 0;
-      while (state.state !== 'graded' && state.state !== 'parked') {
+      while (state.state === 'waiting' || state.state === 'leased') {
         try {
           state = await ask(`submissions/${taken.submission}`);
           faults = 0;
