@@ -194,7 +194,7 @@ class LearnerPage(Base):
         fault = kwargs.get("exc_info", (None, None, None))[1]
         phrase = http.client.responses.get(status_code, "Error")
         words = fault.words if isinstance(fault, Refusal) else f"{phrase}."
-        if status_code == 403 and isinstance(fault, web.HTTPError) and "_xsrf" in (fault.log_message or ""):
+        if status_code == 403 and isinstance(fault, web.HTTPError) and "xsrf" in (fault.log_message or "").lower():
             words = say("refusal.stale_form")  # the base looked at the form before we did
         self.set_header("Content-Security-Policy", views.policy())
         if self.as_json:
