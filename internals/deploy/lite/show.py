@@ -6,7 +6,7 @@ from html import escape
 
 from internals.deploy.lite.runtime import Interpreter
 from internals.deploy.lite.runtime.arena import lower_bound
-from internals.observe.picture import CHARACTER, FILL_LEAF, FILL_OP, LEAF, LINE, MUTED, OP, Picture, text
+from internals.observe.picture import CHARACTER, FILL_LEAF, LEAF, LINE, MUTED, Picture, text
 
 COLUMNS = 64
 
@@ -34,7 +34,8 @@ def table(model: Interpreter) -> str:
     lines += [
         "",
         f"constants {weights:,} bytes, read where they lie in the file; arena {len(model.arena):,} bytes for a batch "
-        f"of {model.batch}; {lower_bound(model.blocks):,} are in use at one time, and no plan has less",
+        f"of {model.batch}; {lower_bound(model.blocks):,} are in use at one time, and no plan has less; behind "
+        f"it {len(model.room):,} bytes in which kernels work",
     ]
     return "\n".join(lines)
 
@@ -62,16 +63,14 @@ def draw_arena(model: Interpreter, *, title: str = "The arena") -> Picture:
         parts.append(f'<line x1="{left}" x2="{width - 10}" y1="{at:.1f}" y2="{at:.1f}" stroke="{LINE}"/>')
         parts.append(text(left - 6, at + 4, f"{whole * number // 4:,}", anchor="end", fill=MUTED))
     for block in model.blocks:
-        room = block.name.startswith("room of step")
         x, wide = left + (block.first + 1) * across, (block.last - block.first + 1) * across
         high = block.size * up
         y = base - block.offset * up - high
-        name = "room" if room else block.name.split(", ")[-1]
+        name = block.name.split(", ")[-1]
         steps = f"steps {block.first} to {block.last}"
         told = f"{block.name}: {block.size:,} bytes at {block.offset:,}, {steps}"
         box = f'x="{x + 1:.1f}" y="{y:.1f}" width="{wide - 2:.1f}" height="{max(high, 1):.1f}"'
-        fill, stroke = (FILL_OP, OP) if room else (FILL_LEAF, LEAF)
-        parts.append(f'<g><title>{escape(told)}</title><rect {box} fill="{fill}" stroke="{stroke}"/>')
+        parts.append(f'<g><title>{escape(told)}</title><rect {box} fill="{FILL_LEAF}" stroke="{LEAF}"/>')
         if high > 14 and wide > 5 * CHARACTER:
             fits = int((wide - 8) / CHARACTER)
             shown = name if len(name) <= fits else name[: fits - 1] + "…"

@@ -67,17 +67,22 @@ def place(blocks: Sequence[Block]) -> int:
 def _placed(order: Sequence[Block]) -> int:
     placed: list[Block] = []
     for block in order:
-        end, best, smallest = 0, -1, 0
-        for other in placed:
-            if other.meets(block):
-                gap = other.offset - end
-                if gap >= block.size and (best < 0 or gap < smallest):
-                    best, smallest = end, gap
-                end = max(end, other.offset + other.size)
-        block.offset = end if best < 0 else best
+        put(block, placed)
         placed.append(block)
         placed.sort(key=lambda one: one.offset)
     return max((block.offset + block.size for block in order), default=0)
+
+
+def put(block: Block, placed: Sequence[Block]) -> None:
+    """Give a block its offset: the smallest gap between others, in the order in which they lie, or behind them."""
+    end, best, smallest = 0, -1, 0
+    for other in placed:
+        if other.meets(block):
+            gap = other.offset - end
+            if gap >= block.size and (best < 0 or gap < smallest):
+                best, smallest = end, gap
+            end = max(end, other.offset + other.size)
+    block.offset = end if best < 0 else best
 
 
 def lower_bound(blocks: Sequence[Block]) -> int:

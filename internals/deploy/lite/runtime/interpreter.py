@@ -1,15 +1,15 @@
-"""A lite model that runs: one block of memory, planned when the batch is known, and steps that write into it."""
+"""A lite model that runs: memory that is planned when the batch is known, and steps that write into it."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .arena import Block, aligned, place
+from .arena import Block, aligned, place, put
 from .kernels import FullyConnected, Kernel, Value
 from .layout import LiteError, read
 from .pointwise import (
@@ -49,20 +49,22 @@ class Interpreter:
     source : path, bytes or memoryview
         A path is mapped: weights are read from the file as they are used, and never copied.
     batch : int
-    scratch : int, optional
+    scratch : int
         Bytes of working room that a kernel may take beside inputs and results, where it can choose; more is faster.
-        Without, a quarter of inputs and results, at least 1 KiB and at most 64 KiB.
     verify : bool
         Compare the weights with their checksum first, which reads them once.
     limit : int
-        The largest arena, in bytes.
+        The most memory, in bytes: arena and room.
 
     Attributes
     ----------
     blocks : list of Block
-        The plan: each value and working room, with its steps and its offset.
+        The plan: each value with its steps and its offset.
     arena : numpy.ndarray
-        All memory that steps write.
+        The values that steps write.
+    room : numpy.ndarray
+        Where kernels work, one after the other, behind the arena; and in it, where no value is alive that is in the
+        way. TensorFlow Lite's kernels keep theirs beside its arena too.
 
     Raises
     ------
@@ -76,7 +78,7 @@ class Interpreter:
         source: Any,
         *,
         batch: int = 1,
-        scratch: int | None = None,
+        scratch: int = 2**16,
         verify: bool = True,
         limit: int = LARGEST_ARENA,
     ) -> None:
@@ -107,27 +109,34 @@ class Interpreter:
             if value.size * value.dtype.itemsize > self.limit and value.data is None:
                 raise LiteError(f"lite: {value.name!r} has shape {value.shape}; the limit is {self.limit:,} bytes.")
         kernels = [self._kernel(i, values) for i in range(len(self.model.operators))]
-        blocks, of_value, of_room = self._blocks(values, kernels)
+        blocks, of_value = self._blocks(values, kernels)
         size = place(blocks)
-        if size > self.limit:
-            raise LiteError(f"lite: the arena would have {size:,} bytes; the limit is {self.limit:,}.")
+        placed = sorted(blocks, key=lambda one: one.offset)
+        rooms = [Block("room", self._wanted(kernel), step, step) for step, kernel in enumerate(kernels)]
+        for room in rooms:
+            put(room, placed)
+        whole = max([size, *[room.offset + room.size for room in rooms]])
+        if whole > self.limit:
+            raise LiteError(
+                f"lite: the arena would have {size:,} bytes, and {whole:,} with what kernels need to work; the limit "
+                f"is {self.limit:,}."
+            )
         self.batch, self.values, self.kernels, self.blocks = batch, values, kernels, blocks
         self.of_value = of_value
-        whole = np.zeros(size + 64, np.uint8)
-        start = -whole.ctypes.data % 64
-        self.arena = whole[start : start + size]
-        arrays: list[Any] = [
-            value.data if value.data is not None else self._view(of_value[i], 0, value.shape, value.dtype)
+        memory = _zeros(whole)
+        self.arena, self.room = memory[:size], memory[size:]
+        self.arrays: list[Any] = [
+            value.data if value.data is not None else _view(self.arena, of_value[i].offset, value.shape, value.dtype)
             if i in of_value else None
             for i, value in enumerate(values)
         ]  # fmt: skip
-        self.arrays = arrays
-        for operator, kernel, block in zip(self.model.operators, kernels, of_room, strict=True):
-            rooms, at = [], 0
+        arrays = self.arrays
+        for operator, kernel, room in zip(self.model.operators, kernels, rooms, strict=True):
+            working, at = [], room.offset
             for shape, dtype in kernel.room:
-                rooms.append(self._view(block, at, shape, dtype))
+                working.append(_view(memory, at, shape, dtype))
                 at += aligned(math.prod(shape) * dtype.itemsize)
-            kernel.bind([arrays[i] for i in operator.inputs], arrays[operator.outputs[0]], rooms)
+            kernel.bind([arrays[i] for i in operator.inputs], arrays[operator.outputs[0]], working)
         self.inputs = {values[i].name: arrays[i] for i in self.model.inputs}
         self.outputs = {values[i].name: arrays[i] for i in self.model.outputs}
 
@@ -140,18 +149,18 @@ class Interpreter:
             raise LiteError(f"lite: operator {number}, {kind.__name__}: {counts[0]} inputs, {counts[1]} parameters.")
         given = [values[i] for i in operator.inputs]
         with np.errstate(all="ignore"):
-            out = values[operator.outputs[0]]
-            moved = sum(value.size * value.dtype.itemsize for value in (*given, out) if value.data is None)
-            budget = self.scratch or min(2**16, max(2**10, moved // 4))
-            return kind(given, out, operator.parameters, budget)
+            return kind(given, values[operator.outputs[0]], operator.parameters, self.scratch)
 
-    def _blocks(self, values: Sequence[Value], kernels: Sequence[Kernel]) -> tuple[list[Block], dict[int, Block], list]:
+    @staticmethod
+    def _wanted(kernel: Kernel) -> int:
+        return sum(aligned(math.prod(shape) * dtype.itemsize) for shape, dtype in kernel.room)
+
+    def _blocks(self, values: Sequence[Value], kernels: Sequence[Kernel]) -> tuple[list[Block], dict[int, Block]]:
         last = {i: len(kernels) for i in self.model.outputs}
         for step in range(len(kernels) - 1, -1, -1):
             for i in self.model.operators[step].inputs:
                 last.setdefault(i, step)
         of_value: dict[int, Block] = {}
-        rooms: list[Block] = []
         for i in self.model.inputs:
             of_value[i] = Block(values[i].name, self._bytes(values[i]), -1, last.get(i, -1))
         for step, (operator, kernel) in enumerate(zip(self.model.operators, kernels, strict=True)):
@@ -165,18 +174,11 @@ class Interpreter:
                 of_value[out] = held
             else:
                 of_value[out] = Block(values[out].name, size, step, end)
-            wanted = sum(aligned(math.prod(shape) * dtype.itemsize) for shape, dtype in kernel.room)
-            rooms.append(Block(f"room of step {step}", wanted, step, step))
-        blocks = list({id(block): block for block in of_value.values()}.values())
-        return blocks + [room for room in rooms if room.size], of_value, rooms
+        return list({id(block): block for block in of_value.values()}.values()), of_value
 
     @staticmethod
     def _bytes(value: Value) -> int:
         return aligned(value.size * value.dtype.itemsize)
-
-    def _view(self, block: Block, at: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-        start = max(block.offset, 0) + at
-        return self.arena[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
     def set(self, name: str, array: Any) -> None:
         """Copy an input into the arena; all of them before each `invoke`, which may reuse their memory.
@@ -237,6 +239,12 @@ class Interpreter:
         return (np.asarray(steps, np.float32) - np.float32(zero)) * np.float32(scale)
 
 
-def run(source: Any, inputs: Mapping[str, Any], **settings: Any) -> dict[str, np.ndarray]:
-    """Read a model and run it once."""
-    return Interpreter(source, **settings)(**inputs)
+def _zeros(size: int) -> np.ndarray:
+    """Bytes that begin at a multiple of 64."""
+    whole = np.zeros(size + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + size]
+
+
+def _view(memory: np.ndarray, at: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    return memory[at : at + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)

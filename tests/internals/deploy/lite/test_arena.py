@@ -1,5 +1,7 @@
 """The plan: nothing that is alive together shares bytes, and its size is close to the least there is."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,35 @@ def test_everything_that_is_written_lies_in_the_arena():
     for array in (*model.inputs.values(), *model.outputs.values()):
         assert start <= array.ctypes.data < start + len(model.arena)
         assert array.base is not None
+
+
+def test_kernels_work_behind_it_and_where_no_value_is():
+    """Never over a value that is alive; less room where less is asked for."""
+    b = Builder()
+    rng = np.random.default_rng(3)
+    x = b.input("x", (-1, 64), "int8", scale=0.1)
+    for size in (200, 30):
+        width = b.tensors[x]["shape"][-1]
+        weight = rng.integers(-127, 128, (size, width)).astype(np.int8)
+        args = [x, b.constant(f"w{size}", weight, scale=0.01), b.constant(f"b{size}", np.zeros(size, np.int32))]
+        x = b.add("FullyConnected", args, (-1, size), parameters=(0,), scale=0.2)
+    b.output(x, "y")
+    given = rng.integers(-128, 128, (5, 64)).astype(np.int8)
+    found = []
+    for scratch in (1, 4096, 2**20):
+        model = Interpreter(b.to_bytes(), batch=5, scratch=scratch)
+        first, last = model.arena.ctypes.data, model.arena.ctypes.data + len(model.arena) + len(model.room)
+        assert all(first <= one.ctypes.data <= last - one.nbytes for kernel in model.kernels for one in kernel.working)
+        for step, kernel in enumerate(model.kernels):
+            alive = [one for one in model.blocks if one.first <= step <= one.last]
+            for block, one in itertools.product(alive, kernel.working):
+                start = one.ctypes.data - first
+                assert start + one.nbytes <= block.offset or block.offset + block.size <= start
+        found.append((len(model.room), model(x=given)["y"]))
+    sizes = [size for size, _ in found]
+    assert sizes == sorted(set(sizes))
+    for _, one in found[1:]:
+        np.testing.assert_array_equal(one, found[0][1])
 
 
 def test_another_batch_is_planned_again():
