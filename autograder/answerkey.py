@@ -33,9 +33,17 @@ class Case:
 
 
 class InProcess:
-    """Oracles that need no framework: finite differences, and properties written with NumPy."""
+    """Oracles that need no framework: finite differences, and properties written with NumPy.
 
-    name = "numpy"
+    A second one beside it is named ``"numpy:what it is"``.
+    """
+
+    def __init__(self, name: str = "numpy") -> None:
+        self.name = name
+
+    @staticmethod
+    def serves(name: str) -> bool:
+        return name == "numpy" or name.startswith("numpy:")
 
     def launch(self) -> None:
         """Nothing to start."""
@@ -55,7 +63,9 @@ class InProcess:
 def oracles_of(lab: Lab, progress: Callable[[str], None] | None = None) -> dict[str, Asked]:
     """Every oracle the tasks of `lab` name."""
     names = {name for task in lab.tasks for name in task.oracles}
-    return {name: InProcess() if name == InProcess.name else Oracle(name, progress=progress) for name in sorted(names)}
+    return {
+        name: InProcess(name) if InProcess.serves(name) else Oracle(name, progress=progress) for name in sorted(names)
+    }
 
 
 class AnswerKey:

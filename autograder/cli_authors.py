@@ -57,6 +57,44 @@ def new_lab(
     say(f"Try it: pytest tests/labs/test_{name}.py; pytest tests/mutants -k {name}; autograder lint-specs {name}")
 
 
+def export_nbgrader(
+    labs: Annotated[list[str], typer.Argument(metavar="LAB...", help="Which.")],
+    course: Annotated[Path, typer.Option("--course", metavar="FOLDER", help="An nbgrader course, new or not.")],
+    root: Root = Path(),
+) -> None:
+    """Write labs as assignments of an nbgrader course; their test cells call this grader."""
+    from autograder.nbgrader.exporting import exported
+    from autograder.release import ReleaseError
+
+    try:
+        for path in exported(labs, course, project(root) / "labs"):
+            say(os.fspath(path))
+    except (ReleaseError, ValueError) as error:
+        raise Refusal(str(error)) from None
+    say(f"Next, in {course}: nbgrader generate_assignment {labs[0]}")
+
+
+def import_nbgrader(
+    notebook: Annotated[Path, typer.Argument(metavar="NOTEBOOK", help="As in the course's source/, with solutions.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the lab, as lab42_mine.")],
+    title: Annotated[str, typer.Option("--title", help="What the lab is called, in words.")] = "",
+) -> None:
+    """Make a lab of an nbgrader assignment. It grades at once; lint-specs says what it still lacks."""
+    from autograder.nbgrader.importing import import_notebook
+    from autograder.newlab import NewLabError
+    from autograder.output import printable
+
+    try:
+        made = import_notebook(notebook, name, title)
+    except NewLabError as error:
+        raise Refusal(str(error).removeprefix("new-lab: ")) from None
+    for path in made.written:
+        say(os.fspath(path))
+    for remark in made.remarks:
+        complain(printable(remark))
+    say(f"{len(made.tasks)} tasks, {len(made.questions)} questions for a person. Next: autograder lint-specs {name}")
+
+
 def similarity(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks of one lab, two or more.")],
     template: Annotated[

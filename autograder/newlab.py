@@ -42,19 +42,9 @@ def new_lab(name: str, title: str = "", root: Path | None = None) -> list[Path]:
         A name that is taken, or has another form; a project that holds no labs.
     """
     root = PACKAGE.parent if root is None else root
-    match = NAME.fullmatch(name)
-    if match is None:
-        raise NewLabError(f"new-lab: {name!r} is no name for a lab; give lab, two digits, and a word: lab42_mine.")
-    if len(name) > 40:
-        raise NewLabError(f"new-lab: {name[:40]}... has {len(name)} letters; 40 are the most.")
-    number, task = match.groups()
-    if not (root / "labs" / "solutions").is_dir() or not (root / "tests" / "labs").is_dir():
-        raise NewLabError(f"new-lab: {root} has no labs/solutions and tests/labs; work in a checkout of the project.")
-    for known in lab_names():
-        if known[:5] == name[:5]:
-            raise NewLabError(f"new-lab: there is a lab {number} already, {known}; take another number.")
-        if task in {one.name for one in load_lab(known).tasks}:
-            raise NewLabError(f"new-lab: {known} has a task {task!r} already; names of tasks are used once.")
+    number, task = refuse_name(name, root)
+    if task in {one.name for known in lab_names() for one in load_lab(known).parts}:
+        raise NewLabError(f"new-lab: some lab has a task {task!r} already; names of tasks are used once.")
     words = {"NAME": name, "NUMBER": str(int(number)), "TASK": task, "TITLE": title_of(title, task)}
     specs, drivers = root / "autograder" / "specs", root / "autograder" / "drivers"
     texts = {
@@ -81,6 +71,28 @@ def new_lab(name: str, title: str = "", root: Path | None = None) -> list[Path]:
         why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise NewLabError(f"new-lab: {why}; nothing was kept.") from None
     return written
+
+
+def refuse_name(name: str, root: Path) -> tuple[str, str]:
+    """The number and the word of a lab's name, where a lab of that name can be begun in the project at `root`.
+
+    Raises
+    ------
+    NewLabError
+        It can't.
+    """
+    match = NAME.fullmatch(name)
+    if match is None:
+        raise NewLabError(f"new-lab: {name!r} is no name for a lab; give lab, two digits, and a word: lab42_mine.")
+    if len(name) > 40:
+        raise NewLabError(f"new-lab: {name[:40]}... has {len(name)} letters; 40 are the most.")
+    if not (root / "labs" / "solutions").is_dir() or not (root / "tests" / "labs").is_dir():
+        raise NewLabError(f"new-lab: {root} has no labs/solutions and tests/labs; work in a checkout of the project.")
+    number, word = match.groups()
+    for known in lab_names():
+        if known[:5] == name[:5]:
+            raise NewLabError(f"new-lab: there is a lab {number} already, {known}; take another number.")
+    return number, word
 
 
 def title_of(title: str, task: str) -> str:

@@ -43,4 +43,5 @@ def answer_of(notebook: Notebook, name: str) -> str | None:
         return None
     for blank in (PLACEHOLDER, *HOLE):
         text = text.replace(blank, "")
-    return printable(text).strip()
+    lines = [line for line in text.split("\n") if not any(f"{end} SOLUTION" in line for end in ("BEGIN", "END"))]
+    return printable("\n".join(lines)).strip()
