@@ -164,7 +164,8 @@ def all_gather(array: Any, *, group: Group, into: Any = None, asynchronous: bool
     spec = operand.spec if target is None else f"into {target.spec}"
 
     def body(call: Call) -> Any:
-        copy(chunks[group.rank], operand.flat)
+        if chunks[group.rank].ctypes.data != operand.flat.ctypes.data:  # else it is in its place
+            copy(chunks[group.rank], operand.flat)
         reductions.pairwise_all_gather(call, chunks)
         return target.give_back() if target else operand.fresh(whole, (group.size, *operand.shape))
 

@@ -1,10 +1,9 @@
 """What sending costs, measured; and what follows from it for collectives, servers and whole training steps."""
 
-from internals.distributed.costs.measure import measure
+from internals.distributed.costs.measure import SEGMENT, measure
 from internals.distributed.costs.model import Costs, PerByte, Way
 from internals.distributed.costs.predict import (
     ALL_REDUCE,
-    SEGMENT,
     all_gather,
     all_reduce,
     broadcast,

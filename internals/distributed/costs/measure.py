@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 SMALL = 256
 """Bytes of a message that costs α only."""
-SIZES = (1 << 16, 1 << 18, 1 << 20, 2 << 20, 4 << 20, 8 << 20)
-"""Bytes of the messages by which β is found: up to a collective's longest."""
-WALKED = 32 << 20
-"""Bytes of memory, at most, through which a rank goes with messages of one size, as a collective goes through its
-array: bytes that were touched a moment ago cost less."""
+SIZES = (1 << 17, 1 << 18, 1 << 20, 4 << 20, 8 << 20, 16 << 20)
+"""Bytes of the arrays by which β is found. A message alone is one of them, and a message of a round the half of one, as
+in the algorithms that send least; both up to a collective's longest message."""
+SEGMENT = 8 << 20
+"""Bytes of the longest message: a longer array goes in several."""
 BURST = 8
 """Messages of a burst."""
 ROW = 8
@@ -53,7 +53,7 @@ def measure(
         A collective of one round and few bytes, ``lambda: all_reduce(one, group=group, algorithm="flat")``: what it
         takes beyond its round is `Costs.call`.
     sizes : sequence of int
-        Bytes of the messages by which β is found, multiples of 4; rising.
+        Bytes of the arrays by which β is found, multiples of 8.
 
     Returns
     -------
@@ -63,12 +63,12 @@ def measure(
     Raises
     ------
     ValueError
-        A group of one; no size, or one that is no multiple of 4 above 0.
+        A group of one; no size, or one that is no multiple of 8 above 0.
     """
     if group.size < 2:
         raise ValueError("measure: a group of one rank sends nothing; expected 2 ranks or more")
-    if not sizes or any(nbytes < 4 or nbytes % 4 for nbytes in sizes):
-        raise ValueError(f"measure: sizes {list(sizes)}; expected multiples of 4 bytes, one at least")
+    if not sizes or any(nbytes < 8 or nbytes % 8 for nbytes in sizes):
+        raise ValueError(f"measure: sizes {list(sizes)}; expected multiples of 8 bytes, one at least")
     kinds = _kinds(group, smallest, sizes)
     timed: Rounds = {name: [] for name in kinds}
     for turn in range(rounds + 1):
@@ -102,6 +102,7 @@ def _kinds(
         for what, take in (("left", _left), ("copied", _copied), ("added", _added)):
             kinds[f"alone {nbytes} {what}"] = (partial(through.alone, take), row)
             kinds[f"together {nbytes} {what}"] = (partial(through.together, take), row)
+        kinds[f"own {nbytes}"] = (through.own, row)
         if group.size > 2:
             kinds[f"to each {nbytes}"] = (through.to_each, row)
     return kinds
@@ -120,51 +121,59 @@ def _added(mine: np.ndarray, theirs: np.ndarray) -> None:
 
 
 class _Rounds:
-    """Rounds of messages of one size, which come from memory that is walked through, and go there."""
+    """Rounds of messages that come from one array and go there, part after part, until the array begins anew."""
 
     def __init__(self, group: Group, nbytes: int) -> None:
         self.group = group
-        parts = max(2, min(group.size, WALKED // nbytes))
-        self.memory = np.zeros((parts, nbytes // 4), np.float32)
+        whole = np.zeros(nbytes // 4, np.float32)
+        self.parts = _cut(whole, min(nbytes, SEGMENT))
+        self.halves = _cut(whole, min(nbytes // 2, SEGMENT))
         self.place = 0
         self.others = [(group.rank + step) % group.size for step in range(1, group.size)]
-
-    def _next(self) -> tuple[np.ndarray, np.ndarray]:
-        """What is sent, and where what comes belongs."""
-        self.place = (self.place + 1) % len(self.memory)
-        return self.memory[self.place - 1], self.memory[self.place]
 
     def alone(self, take: Take) -> None:
         """There from rank 0 to rank 1, and back; the others rest."""
         rank, group = self.group.rank, self.group
         if rank > 1:
             return
-        outgoing, incoming = self._next()
+        part = self.parts[self.place % len(self.parts)]
+        self.place += 1
         if rank == 0:
-            group.send(1, "there", outgoing)
-        take(incoming, group.receive(1 - rank, "back" if rank == 0 else "there").arrays[0])
+            group.send(1, "there", part)
+        take(part, group.receive(1 - rank, "back" if rank == 0 else "there").arrays[0])
         if rank == 1:
-            group.send(0, "back", outgoing)
+            group.send(0, "back", part)
 
     def together(self, take: Take) -> None:
         """Each sends to the next, and takes what comes."""
-        outgoing, incoming = self._next()
+        outgoing, incoming = (self.halves[(self.place + step) % len(self.halves)] for step in (0, 1))
+        self.place += 1
         self.group.send(self.others[0], "swap", outgoing)
         take(incoming, self.group.receive(self.others[-1], "swap").arrays[0])
 
     def burst(self) -> None:
         for _ in range(BURST):
-            self.group.send(self.others[0], "burst", self.memory[0])
+            self.group.send(self.others[0], "burst", self.parts[0])
         for _ in range(BURST):
             self.group.receive(self.others[-1], "burst")
 
+    def own(self) -> None:
+        """Each copies, and nobody sends."""
+        self.place += 1
+        _copied(*(self.halves[(self.place + step) % len(self.halves)] for step in (0, 1)))
+
     def to_each(self) -> None:
         """Each sends the same to all others; nobody looks at what comes."""
-        group, (outgoing, _) = self.group, self._next()
-        message = Message(group.kind("each"), {}, [outgoing])
+        group = self.group
+        message = Message(group.kind("each"), {}, [self.halves[self.place % len(self.halves)]])
+        self.place += 1
         group.endpoint.send_all([group.name_of(rank) for rank in self.others], message)
         for rank in reversed(self.others):
             group.receive(rank, "each")
+
+
+def _cut(whole: np.ndarray, nbytes: int) -> list[np.ndarray]:
+    return [whole[begin : begin + nbytes // 4] for begin in range(0, whole.size, nbytes // 4)]
 
 
 def _fitted(found: dict[str, float], size: int, sizes: Sequence[int]) -> Costs:
@@ -172,23 +181,26 @@ def _fitted(found: dict[str, float], size: int, sizes: Sequence[int]) -> Costs:
     alone, together = found["alone"] / 2, found["together"]  # there and back are two messages
     burst = max(0.0, found["burst"] - together) / (BURST - 1)
 
-    def way(name: str, start: float, messages: int) -> Way:
+    def way(name: str, start: float, times: int, longest: dict[int, int]) -> Way:
         def part(what: str, before: Callable[[int], float]) -> PerByte:
             return PerByte.of(
-                {n: (found[f"{name} {n} {what}"] / messages - before(n)) / n for n in sizes}
-            )  # fmt: skip
+                {n: (found[f"{name} {n} {what}"] / times - before(n)) / nbytes for n, nbytes in longest.items()}
+            )
 
         def left(n: int) -> float:
-            return max(start, found[f"{name} {n} left"] / messages)
+            return max(start, found[f"{name} {n} left"] / times)
 
         return Way(start, part("left", lambda n: start), part("copied", left), part("added", left))
 
+    halves = {n: min(n // 2, SEGMENT) for n in sizes}
     again = NOTHING
     if size > 2:
         further = {n: found[f"to each {n}"] - found[f"together {n} left"] - (size - 2) * burst for n in sizes}
-        again = PerByte.of({n: seconds / (size - 2) / n for n, seconds in further.items()})
+        again = PerByte.of({n: seconds / (size - 2) / halves[n] for n, seconds in further.items()})
+    ways = way("alone", alone, 2, {n: min(n, SEGMENT) for n in sizes}), way("together", together, 1, halves)
     call = max(0.0, found["call"] - together - (size - 2) * burst) if "call" in found else 0.0
-    return Costs(way("alone", alone, 2), way("together", together, 1), burst, again, call, size)
+    own = PerByte.of({n: found[f"own {n}"] / nbytes for n, nbytes in halves.items()})
+    return Costs(*ways, burst, again, own, call, size)
 
 
 def _together(group: Group) -> None:

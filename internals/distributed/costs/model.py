@@ -2,7 +2,7 @@
 
 Three things are added to it. What is sent is written where the other can read it, and what comes is copied to its place
 or added to what is there: each has its time for a byte, as overhead and gap have in LogGP (Alexandrov et al. 1995). A
-byte of a message that no cache holds costs more than one of a short message. And processes that share cores slow each
+byte of an array that no cache holds costs more than one of a small array. And processes that share cores slow each
 other down: a round in which all send costs more than one message does.
 """
 
@@ -20,14 +20,16 @@ def _check(name: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class PerByte:
-    """Seconds for a byte, by the size of the message it is in: between two sizes, a line over the size's logarithm.
+    """Seconds for a byte, by the size of the array it is in: between two sizes, a line over the size's logarithm.
+
+    Of the array, not of the message: a collective goes through the whole of it, in messages of a part, and begins anew.
 
     Attributes
     ----------
     sizes : tuple of float
         Bytes, rising; below the first and above the last, those two count.
     seconds : tuple of float
-        For a byte of a message of each size.
+        For a byte of an array of each size.
     """
 
     sizes: tuple[float, ...]
@@ -90,11 +92,11 @@ class Way:
         _check("Way: start", self.start)
 
     def seconds(self, nbytes: float, *, added: bool = False) -> float:
-        """Of one message."""
+        """Of an array that is sent in one message."""
         return self.start + nbytes * (self.write(nbytes) + (self.add if added else self.copy)(nbytes))
 
     def rate(self, nbytes: float) -> str:
-        """``"4.2 GB/s"``: bytes of such a message in a second, but for its start."""
+        """``"4.2 GB/s"``: bytes of such an array in a second, but for the start."""
         seconds = self.write(nbytes) + self.copy(nbytes)
         return f"{1e-9 / seconds:.3g} GB/s" if seconds else "no cost"
 
@@ -114,6 +116,8 @@ class Costs:
     again : PerByte
         β of sending the same to each further process, or of taking from each further process, at once: what a link
         takes that each has one of; nothing, where they read one memory.
+    own : PerByte
+        β of copying what a process has to another place of its own, while all do.
     call : float
         Of each collective, before its first message and after its last: what the program does besides sending, while
         all processes do it.
@@ -125,6 +129,7 @@ class Costs:
     together: Way
     burst: float = 0.0
     again: PerByte = NOTHING
+    own: PerByte = NOTHING
     call: float = 0.0
     processes: int = 0
 
@@ -157,14 +162,14 @@ class Costs:
         """α where `active` of `size` processes send at once: between one message alone and a round of all."""
         return _between(self.alone.start, self.together.start, active, size)
 
-    def write(self, nbytes: float, active: int, size: int) -> float:
-        """Seconds in which `active` of `size` processes, at once, write a message of `nbytes` each."""
-        return nbytes * _between(self.alone.write(nbytes), self.together.write(nbytes), active, size)
+    def write(self, nbytes: float, active: int, size: int, *, of: float) -> float:
+        """Seconds in which `active` of `size` processes, at once, write so much of an array of `of` bytes each."""
+        return nbytes * _between(self.alone.write(of), self.together.write(of), active, size)
 
-    def take(self, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
-        """Seconds in which `active` of `size` processes, at once, copy a message to its place, or add it there."""
+    def take(self, nbytes: float, active: int, size: int, *, of: float, added: bool = False) -> float:
+        """Seconds in which `active` of `size` processes, at once, copy what came to its place, or add it there."""
         one, all_ = (self.alone.add, self.together.add) if added else (self.alone.copy, self.together.copy)
-        return nbytes * _between(one(nbytes), all_(nbytes), active, size)
+        return nbytes * _between(one(of), all_(of), active, size)
 
     def __repr__(self) -> str:
         short, long = 1 << 18, 8 << 20

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from internals.distributed.costs.measure import SEGMENT
 from internals.distributed.costs.model import Costs
-
-SEGMENT = 8 << 20
-"""Bytes of the longest message: a longer array goes in several."""
 
 
 def send(costs: Costs, nbytes: float) -> float:
@@ -24,13 +22,13 @@ def send(costs: Costs, nbytes: float) -> float:
 def ring(costs: Costs, nbytes: float, size: int) -> float:
     """p - 1 rounds in which a p-th is added, p - 1 in which a p-th is copied."""
     chunk = nbytes / size
-    rounds = (size - 1) * (_round(costs, chunk, size, added=True) + _round(costs, chunk, size))
-    return rounds + _divided(costs, chunk, size)
+    both = _round(costs, chunk, size, of=nbytes, added=True) + _round(costs, chunk, size, of=nbytes)
+    return (size - 1) * both + _divided(costs, chunk, of=nbytes)
 
 
 def tree(costs: Costs, nbytes: float, size: int) -> float:
     """log₂ p levels up in which all is added, and as many down in which it is copied; fewer send on each level."""
-    total = _down(costs, nbytes, size) + _divided(costs, nbytes, 1)
+    total = _down(costs, nbytes, size) + _divided(costs, nbytes, of=nbytes)
     for level in range(math.ceil(math.log2(size))):
         total += _one_way(costs, nbytes, math.ceil(size / 2 ** (level + 1)), size, added=True)
     return total
@@ -45,8 +43,8 @@ def halving_doubling(costs: Costs, nbytes: float, size: int) -> float:
     part = nbytes
     for _ in range(int(math.log2(power))):
         part /= 2
-        total += _round(costs, part, size, added=True) + _round(costs, part, size)
-    return total + _divided(costs, part, power)
+        total += _round(costs, part, size, of=nbytes, added=True) + _round(costs, part, size, of=nbytes)
+    return total + _divided(costs, part, of=nbytes)
 
 
 def flat(costs: Costs, nbytes: float, size: int) -> float:
@@ -54,17 +52,17 @@ def flat(costs: Costs, nbytes: float, size: int) -> float:
 
     So as to add in the order of ranks, those from the third on put their own aside, copy the first's and add their own.
     """
-    added = (size - 1) * _take(costs, nbytes, size, size, added=True)
-    aside = 2 * _take(costs, nbytes, size, size) if size > 2 else 0.0
-    return _to_each(costs, nbytes, size) + added + aside + _divided(costs, nbytes, size)
+    added = (size - 1) * costs.take(nbytes, size, size, of=nbytes, added=True)
+    aside = costs.take(nbytes, size, size, of=nbytes) + nbytes * costs.own(nbytes) if size > 2 else 0.0
+    return _to_each(costs, nbytes, size, of=nbytes) + added + aside + _divided(costs, nbytes, of=nbytes)
 
 
 def pairwise(costs: Costs, nbytes: float, size: int) -> float:
     """A p-th is swapped with each other rank and added, and what that gives is sent to all at once."""
     chunk = nbytes / size
-    swapped = (size - 1) * _round(costs, chunk, size, added=True)
-    gathered = _to_each(costs, chunk, size) + (size - 1) * _take(costs, chunk, size, size)
-    return swapped + _divided(costs, chunk, size) + gathered
+    swapped = (size - 1) * _round(costs, chunk, size, of=nbytes, added=True)
+    gathered = _to_each(costs, chunk, size, of=nbytes) + (size - 1) * costs.take(chunk, size, size, of=nbytes)
+    return swapped + _divided(costs, chunk, of=nbytes) + gathered
 
 
 ALL_REDUCE: dict[str, Callable[[Costs, float, int], float]] = {
@@ -99,17 +97,21 @@ def reduce_scatter(costs: Costs, nbytes: float, size: int) -> float:
     if size == 1:
         return 0.0
     chunk = nbytes / size
-    rounds = (size - 1) * _round(costs, chunk, size, added=True)
-    return costs.call + _take(costs, chunk, size, size) + rounds + _divided(costs, chunk, size)
+    rounds = (size - 1) * _round(costs, chunk, size, of=nbytes, added=True)
+    own = chunk * costs.own(nbytes)
+    return costs.call + own + rounds + _divided(costs, chunk, of=nbytes)
 
 
 def all_gather(costs: Costs, nbytes: float, size: int) -> float:
-    """Seconds until each of `size` ranks has the whole of `nbytes`, of which each had a part that it sends to all."""
+    """Seconds until each of `size` ranks has the whole of `nbytes`, of which each had a part, in its place.
+
+    It sends that to all others at once.
+    """
     _check("all_gather", nbytes, size)
     if size == 1:
         return 0.0
     chunk = nbytes / size
-    return costs.call + _to_each(costs, chunk, size) + size * _take(costs, chunk, size, size)
+    return costs.call + _to_each(costs, chunk, size, of=nbytes) + (size - 1) * costs.take(chunk, size, size, of=nbytes)
 
 
 def broadcast(costs: Costs, nbytes: float, size: int) -> float:
@@ -121,15 +123,17 @@ def broadcast(costs: Costs, nbytes: float, size: int) -> float:
 def push(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
     """Seconds until `trainers` have pushed gradients of `nbytes` each to `servers` that hold a part each, and add them.
 
-    All trainers write at once; a server adds what they send to it one after the other.
+    All trainers write at once. A server adds what they send to it one after the other: the first as soon as it is
+    there, the last not before all is.
     """
     _check("push", nbytes, trainers)
     _check("push", nbytes, servers)
     size, part = trainers + servers, nbytes / servers
     started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
-    written = servers * _write(costs, part, trainers, size)
-    through = trainers * part * costs.again(_message(part))
-    return started + max(written, through) + trainers * _take(costs, part, servers, size, added=True)
+    written = costs.write(nbytes, trainers, size, of=nbytes)
+    through = trainers * part * costs.again(part)
+    first, each = costs.write(part, 1, size, of=nbytes), costs.take(part, servers, size, of=part, added=True)
+    return started + max(max(written, through) + each, first + trainers * each)
 
 
 def pull(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
@@ -141,9 +145,10 @@ def pull(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
     _check("pull", nbytes, servers)
     size, part = trainers + servers, nbytes / servers
     started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
-    written = trainers * _write(costs, part, servers, size)
-    through = servers * part * costs.again(_message(part))
-    return costs.start(trainers, size) + started + max(written, through) + servers * _take(costs, part, trainers, size)
+    written = trainers * costs.write(part, servers, size, of=part)
+    through = servers * part * costs.again(part)
+    taken = costs.take(nbytes, trainers, size, of=nbytes)
+    return costs.start(trainers, size) + started + max(written, through) + taken
 
 
 def data_parallel_step(
@@ -176,7 +181,7 @@ def data_parallel_step(
     if size == 1:
         return compute
     part = nbytes / buckets
-    each = all_reduce(costs, part, size, algorithm) + _take(costs, part, size, size)
+    each = all_reduce(costs, part, size, algorithm) + part * costs.own(nbytes)
     hidden = min((buckets - 1) * each, backward * (buckets - 1) / buckets)
     return compute + buckets * each - hidden
 
@@ -186,16 +191,16 @@ def _call(costs: Costs, rooted: bool, size: int) -> float:
     return costs.call * (size // 2) / size if rooted else costs.call
 
 
-def _round(costs: Costs, nbytes: float, size: int, *, added: bool = False) -> float:
-    """Every process sends so much to one, and takes as much from one."""
+def _round(costs: Costs, nbytes: float, size: int, *, of: float, added: bool = False) -> float:
+    """Every process sends so much of an array of `of` bytes to one, and takes as much from one."""
     started = _messages(nbytes) * costs.start(size, size)
-    return started + _write(costs, nbytes, size, size) + _take(costs, nbytes, size, size, added=added)
+    return started + costs.write(nbytes, size, size, of=of) + costs.take(nbytes, size, size, of=of, added=added)
 
 
-def _to_each(costs: Costs, nbytes: float, size: int) -> float:
+def _to_each(costs: Costs, nbytes: float, size: int, *, of: float) -> float:
     """Every process sends the same to all others, written once for all that can read it."""
     started = _messages(nbytes) * (costs.start(size, size) + (size - 2) * costs.burst)
-    return started + _write(costs, nbytes, size, size) + (size - 2) * nbytes * costs.again(_message(nbytes))
+    return started + costs.write(nbytes, size, size, of=of) + (size - 2) * nbytes * costs.again(of)
 
 
 def _down(costs: Costs, nbytes: float, size: int) -> float:
@@ -210,12 +215,13 @@ def _down(costs: Costs, nbytes: float, size: int) -> float:
 def _one_way(costs: Costs, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
     """`active` of `size` processes send all of it to another that waits."""
     started = costs.start(active, size) + _further(costs, nbytes, 1)
-    return started + _write(costs, nbytes, active, size) + _take(costs, nbytes, active, size, added=added)
+    taken = costs.take(nbytes, active, size, of=nbytes, added=added)
+    return started + costs.write(nbytes, active, size, of=nbytes) + taken
 
 
-def _divided(costs: Costs, nbytes: float, active: int) -> float:
-    """`active` processes make a mean of a sum: each goes through its part once more, as a copy does."""
-    return _take(costs, nbytes, active, max(2, active))
+def _divided(costs: Costs, nbytes: float, *, of: float) -> float:
+    """A mean is made of a sum: each goes through its part once more, as a copy does."""
+    return nbytes * costs.own(of)
 
 
 def _further(costs: Costs, nbytes: float, peers: int) -> float:
@@ -223,21 +229,8 @@ def _further(costs: Costs, nbytes: float, peers: int) -> float:
     return (_messages(nbytes) * peers - 1) * costs.burst
 
 
-def _write(costs: Costs, nbytes: float, active: int, size: int) -> float:
-    return _messages(nbytes) * costs.write(_message(nbytes), active, size)
-
-
-def _take(costs: Costs, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
-    return _messages(nbytes) * costs.take(_message(nbytes), active, size, added=added)
-
-
 def _messages(nbytes: float) -> int:
     return max(1, math.ceil(nbytes / SEGMENT))
-
-
-def _message(nbytes: float) -> float:
-    """Bytes of each of the messages in which so many go."""
-    return nbytes / _messages(nbytes)
 
 
 def _check(name: str, nbytes: float, size: int) -> None:

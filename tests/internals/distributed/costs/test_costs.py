@@ -78,8 +78,10 @@ def test_one_process_sends_nothing() -> None:
 def test_servers() -> None:
     """A server takes what all trainers push, one after the other; more servers share it. Pulls go the other way."""
     n = 4e5
-    assert push(NETWORK, n, 4, 1) == pytest.approx(4 * n * (BETA + GAMMA) + ALPHA)
-    assert push(NETWORK, n, 4, 4) == pytest.approx(n * (BETA + GAMMA) + ALPHA)
+    assert push(NETWORK, n, 4, 1) == pytest.approx(4 * n * BETA + n * GAMMA + ALPHA)
+    assert push(NETWORK, n, 4, 4) == pytest.approx(n * BETA + n / 4 * GAMMA + ALPHA)
+    adding = Costs.of_network(ALPHA, BANDWIDTH, addition=2 * BETA)  # the server falls behind what comes
+    assert push(adding, n, 4, 1) == pytest.approx(n * BETA + 4 * n * 2 * BETA + ALPHA)
     assert push(NETWORK, n, 1, 4) == pytest.approx(n * BETA + n / 4 * GAMMA + ALPHA)
     assert pull(NETWORK, n, 4, 2) == pytest.approx(2 * n * BETA + 2 * ALPHA)
     assert pull(NETWORK, n, 1, 4) == pytest.approx(n * BETA + 2 * ALPHA)
@@ -88,22 +90,22 @@ def test_servers() -> None:
 def test_who_read_one_memory_are_sent_one_copy() -> None:
     """Written once, read p - 1 times: where a network has p - 1 copies go through the sender's link."""
     way = Way(ALPHA, PerByte.constant(BETA), copy=PerByte.constant(GAMMA), add=PerByte.constant(2 * GAMMA))
-    memory, n, p = Costs(way, way, burst=ALPHA / 10), 4e5, 5
+    memory, n, p = Costs(way, way, burst=ALPHA / 10, own=PerByte.constant(GAMMA / 4)), 4e5, 5
     started = ALPHA + (p - 2) * ALPHA / 10
-    assert all_gather(memory, n, p) == pytest.approx(started + n / p * (BETA + p * GAMMA))
-    assert all_reduce(memory, n, p, "flat") == pytest.approx(started + n * (BETA + (2 * (p - 1) + 3) * GAMMA))
-    assert all_reduce(memory, n, 2, "flat") == pytest.approx(ALPHA + n * (BETA + 3 * GAMMA))
+    assert all_gather(memory, n, p) == pytest.approx(started + n / p * (BETA + (p - 1) * GAMMA))
+    assert all_reduce(memory, n, p, "flat") == pytest.approx(started + n * (BETA + (2 * (p - 1) + 1.5) * GAMMA))
+    assert all_reduce(memory, n, 2, "flat") == pytest.approx(ALPHA + n * (BETA + 2.25 * GAMMA))
     assert push(memory, n, 4, 1) == pytest.approx(ALPHA + 3 * ALPHA / 10 + n * (BETA + 4 * 2 * GAMMA))
 
 
-def test_a_byte_costs_what_it_costs_in_a_message_of_its_size() -> None:
+def test_a_byte_costs_what_it_costs_in_an_array_of_its_size() -> None:
     caches = PerByte.of({1e6: 1e-10, 1e4: 2e-10, 1e7: 7e-10})
     assert [caches(n) for n in (0, 1e4, 1e5, 1e6, 1e7, 1e9)] == pytest.approx(
         [2e-10, 2e-10, 1.5e-10, 1e-10] + 2 * [7e-10]
     )
     costs = Costs(Way(ALPHA, caches), Way(ALPHA, caches))
-    assert all_reduce(costs, 2e6, 2, "ring") == pytest.approx(2 * ALPHA + 2 * 1e6 * 1e-10)
-    assert all_reduce(costs, 2e7, 2, "ring") == pytest.approx(4 * ALPHA + 2 * 1e7 * caches(5e6))  # two messages of 5 MB
+    assert all_reduce(costs, 2e6, 2, "ring") == pytest.approx(2 * ALPHA + 2 * 1e6 * caches(2e6))
+    assert all_reduce(costs, 2e7, 2, "ring") == pytest.approx(4 * ALPHA + 2 * 1e7 * 7e-10)  # halves in two messages
 
 
 def test_sending_beside_the_backward_pass_hides_all_but_the_last_bucket() -> None:
@@ -123,7 +125,8 @@ def test_fewer_at_once_are_never_slower_where_a_round_is_dearer() -> None:
     ]
     shared = Costs(*ways, burst=5e-5, processes=4)
     times = [
-        shared.start(active, 4) + shared.write(1e6, active, 4) + shared.take(1e6, active, 4) for active in range(1, 5)
+        shared.start(active, 4) + shared.write(1e6, active, 4, of=1e6) + shared.take(1e6, active, 4, of=1e6)
+        for active in range(1, 5)
     ]
     assert times == sorted(times)
     assert times[0] == pytest.approx(send(shared, 1e6)) == pytest.approx(ways[0].seconds(1e6))
@@ -219,7 +222,7 @@ def test_a_group_of_one_can_not_be_measured() -> None:
         run_threads(1, measure)
 
 
-@pytest.mark.parametrize("sizes", [[], [0], [1 << 16, 6]])
+@pytest.mark.parametrize("sizes", [[], [0], [1 << 16, 12]])
 def test_sizes_that_are_none(sizes: list[int]) -> None:
-    with pytest.raises(ValueError, match="expected multiples of 4 bytes"):
+    with pytest.raises(ValueError, match="expected multiples of 8 bytes"):
         run_threads(2, lambda group: measure(group, sizes=sizes))
