@@ -203,8 +203,97 @@ def regrade(
         raise typer.Exit(WRONG_USE)
 
 
+def loadtest(
+    learners: Annotated[int, typer.Option("--learners", min=1, max=5000, help="In the class.")] = 500,
+    each: Annotated[int, typer.Option("--each", min=1, max=20, help="How often each of them hands in.")] = 3,
+    workers: Annotated[int, typer.Option("--workers", min=0, max=2000, help="0: as many as are needed.")] = 0,
+    wait: Annotated[float, typer.Option("--wait", min=0.5, help="Seconds that 95 in 100 may wait.")] = 60.0,
+    lab: Annotated[str, typer.Option("--lab", help="Of which the grading times are measured.")] = "lab05_tape",
+    seconds: Annotated[
+        str, typer.Option("--seconds", metavar="A,B,...", help="Grading times to use, in place of measuring them.")
+    ] = "",
+    count: Annotated[int, typer.Option("--count", min=1, max=200, help="Gradings to measure.")] = 12,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the arrivals.")] = 1,
+    gradebook: Annotated[
+        str,
+        typer.Option("--gradebook", metavar="WHERE", help="An empty one to fill; a file for this run, if not given."),
+    ] = "",
+) -> None:
+    """Try a deadline hour on the real queue: throughput, waits, and how many workers classes need."""
+    import os
+    import statistics
+    import tempfile
+
+    from autograder import loadtest as trying
+    from autograder.gradebook import queries
+    from autograder.spec import load_lab
+
+    spec = load_lab(known_lab(lab))
+    try:
+        notebook = trying.solution_of(spec)
+        times = [float(part) for part in seconds.split(",")] if seconds else []
+    except FileNotFoundError as error:
+        raise Refusal(str(error)) from None
+    except ValueError:
+        raise Refusal(f"--seconds {seconds!r}: give seconds, as 1.5,2,0.8.") from None
+    if not all(0 < one < 86400 for one in times):
+        raise Refusal(f"--seconds {seconds}: a grading takes more than 0 s and less than a day.")
+    with (
+        tempfile.TemporaryDirectory(prefix="autograder-loadtest-") as home,
+        opened(gradebook or os.path.join(home, "gradebook.sqlite")) as book,
+    ):
+        if queries.counts(book) != (0, 0):
+            raise Refusal(f"loadtest: {book.where} is in use; name an empty gradebook, which will be filled.")
+        if not times:
+            times = _measured(trying, spec, notebook, count)
+        load = trying.Load(learners, each, seed)
+        middle, slow = statistics.median(times), trying.percentile(times, 0.95)
+        say(f"A grading takes {middle:.2f} s at the median, {slow:.2f} s at the 95th percentile.")
+        try:
+            chosen = workers or trying.needed(load, times, wait).workers
+            done = trying.run(load, chosen, times, trying.Real(book, spec, notebook))
+            classes = sorted({30, 100, 300, 1000, learners})
+            needs = [(n, trying.needed(trying.Load(n, each, seed), times, wait, done.queue)) for n in classes]
+        except ValueError as error:
+            raise Refusal(f"loadtest: {error}.") from None
+    say(
+        f"{learners} learners, {each} submissions each in the hour before the deadline, {chosen} workers, real queue:\n"
+        f"  throughput: {done.throughput} graded in the best minute; all {len(done.waits)} were graded "
+        f"{max(done.end - trying.HOUR, 0):.0f} s after the deadline\n"
+        f"  wait: {statistics.median(done.waits):.1f} s at the median, {trying.percentile(done.waits, 0.95):.1f} s "
+        f"at the 95th percentile, {max(done.waits):.1f} s at most\n"
+        f"  the queue itself takes {1000 * done.queue:.1f} ms for a submission: at most "
+        f"{60 / done.queue:.0f} in a minute\n"
+        f"Workers by which 95 in 100 wait for at most {wait:g} s:"
+    )
+    for row in trying.table(needs):
+        say(row)
+
+
+def _measured(trying: Any, spec: Any, notebook: bytes, count: int) -> list[float]:
+    import os
+
+    from autograder import sandbox
+    from autograder.oracles.starting import launch_all
+
+    launch_all()
+    try:
+        sandbox.best(mode="official")
+        mode = "official"
+    except sandbox.SandboxUnavailable:
+        mode = "practice"
+    slots = min(os.cpu_count() or 1, 8)
+    say(f"Measuring {count} gradings of {spec.name}, {slots} at a time, {mode}.")
+    try:
+        found: list[float] = trying.measured(spec, notebook, slots=slots, count=count, mode=mode)
+    except RuntimeError as error:
+        raise Refusal(str(error)) from None
+    return found
+
+
 def add_to(app: typer.Typer) -> None:
     """Make these commands of the program."""
     app.add_typer(queue_app, name="queue")
     app.command()(worker)
     app.command()(regrade)
+    app.command()(loadtest)
