@@ -117,7 +117,7 @@ def start(place: Place, options: argparse.Namespace, proxy: list[str]) -> subpro
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=end_with_us,
+            preexec_fn=end_with_us,  # noqa: PLW1509  there is no other thread
         )
 
 

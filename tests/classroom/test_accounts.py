@@ -50,6 +50,7 @@ def test_the_file_holds_no_password_and_is_the_hub_s_alone(accounts: Accounts) -
     assert accounts.file.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow  # it takes 128 MB and what time that takes
 def test_the_cost_is_that_of_the_cheat_sheet() -> None:
     _, cost, block, parallel, _, _ = hashed("a long password").split("$")
     assert int(cost) * int(block) * 128 >= 128 << 20
