@@ -1,4 +1,4 @@
-"""Run the whole test suite: what can run side by side on all cores first, then what must have the machine to itself.
+"""Run the whole test suite: what can run side by side on all cores, then what must have the machine to itself.
 
 Run by `make test`, and as ``test.py quick`` by `make quick`, with the environment's Python. Further arguments are
 handed on to pytest, in every part.
@@ -18,6 +18,8 @@ WORKERS = str(min(os.cpu_count() or 1, 8))
 PLAIN = ["-p", "no:nbval", "-p", "no:anyio"]
 SIDE_BY_SIDE = ["-n", WORKERS, "--dist", "worksteal", *PLAIN]
 NBVAL = ["--nbval", "--nbval-kernel-name", "python3", "--ignore-glob", "tests/*.ipynb"]
+TIMED = ("attacks", "oracles", "practice", "ranks", "run", "sandbox")
+"""Of the grader's tests, those whose limits in seconds are the subject."""
 NO_TESTS = 5
 """pytest's exit code where a selection leaves nothing."""
 
@@ -27,10 +29,29 @@ PARTS = {
         *(f"tests/{folder}" for folder in ("internals", "labs", "mutants", "project", "benchmarks")),
     ],
     "the solution notebooks": ["-n", WORKERS, "--dist", "loadfile", *NBVAL, "labs/solutions"],
-    # Sandboxes with limits in seconds, servers and browsers.
-    "the grader and the book": [*PLAIN, "tests/autograder", "tests/book"],
+    "the grader and the book": [
+        *SIDE_BY_SIDE,
+        *("tests/autograder", "tests/book"),
+        *(f"--ignore=tests/autograder/test_{name}.py" for name in TIMED),
+    ],
+    "what must have the machine to itself": [
+        *PLAIN,
+        *(f"tests/autograder/test_{name}.py" for name in TIMED),
+        "tests/classroom",
+    ],
 }
+SITE = "COURSE_SITE_IS_BUILT"
+"""Tells tests/book that the site was built a moment ago."""
 QUICK = {"the inner loop": [*SIDE_BY_SIDE, "-m", "not slow and not browser and not gpu", "tests"]}
+
+
+def build_site(environment: dict[str, str]) -> bool:
+    """Build the site that tests/book looks at; where that fails, its tests try again and tell why."""
+    print("=== the site", flush=True)
+    started = time.monotonic()
+    code = subprocess.call([sys.executable, "book/build.py"], cwd=ROOT, env=environment)
+    print(f"=== the site: {time.monotonic() - started:.0f} s, {'built' if code == 0 else 'failed'}")
+    return code == 0
 
 
 def main(arguments: list[str]) -> int:
@@ -41,6 +62,8 @@ def main(arguments: list[str]) -> int:
     alone.pop("PYTHONDONTWRITEBYTECODE", None)
     beside = {"OPENBLAS_NUM_THREADS": "1", **alone}  # its threads would take the other worker's core
     codes = []
+    if not arguments and build_site(alone):
+        beside[SITE] = alone[SITE] = "yes"
     for name, part in (QUICK if quick else PARTS).items():
         started = time.monotonic()
         print(f"=== {name}", flush=True)
