@@ -189,10 +189,17 @@ async def open_loop(
     seconds: float,
     check: Check | None = None,
     seed: int = 0,
+    even: bool = False,
     headers: Any = None,
     kind: str = "application/json",
 ) -> Report:
-    """Requests at random times, `rate` a second, whatever the server does; see `closed_loop`."""
+    """Requests at random times, `rate` a second, whatever the server does; see `closed_loop`.
+
+    Parameters
+    ----------
+    even : bool
+        Equal pauses in place of random ones: what is late then is not late because requests came at once.
+    """
     report, free = Report(), list[Connection]()
     began = time.perf_counter()
 
@@ -202,7 +209,7 @@ async def open_loop(
         free.append(connection)
 
     async with asyncio.TaskGroup() as group:
-        for number, at in enumerate(_times(rate, seconds, seed)):
+        for number, at in enumerate(_times(rate, seconds, seed, even)):
             await asyncio.sleep(max(0.0, began + at - time.perf_counter()))
             group.create_task(request(number, began + at))
     report.took = time.perf_counter() - began
@@ -211,12 +218,11 @@ async def open_loop(
     return report
 
 
-def _times(rate: float, seconds: float, seed: int) -> Iterator[float]:
+def _times(rate: float, seconds: float, seed: int, even: bool) -> Iterator[float]:
     draw = random.Random(seed)
-    at = draw.expovariate(rate)
-    while at < seconds:
+    at = 0.0
+    while (at := at + (1 / rate if even else draw.expovariate(rate))) < seconds:
         yield at
-        at += draw.expovariate(rate)
 
 
 async def random_body(url: str, rows: int = 1, seed: int = 0) -> bytes:
