@@ -1,9 +1,10 @@
 """The collectives of one group on one rank: their order, their messages, and finding out who called something else.
 
 Every message of a collective carries the number of the call and a fingerprint of what was called (name, operation,
-dtype, shape, algorithm). That costs nothing, and finds most mistakes with the first message. The others, where each
-rank waits for a message that another will never send, are found by asking: a rank that has waited for a while asks all
-ranks what they have called under this number.
+dtype, shape, algorithm). That costs nothing, and finds most mistakes with the first message. A rank that only sends,
+as a broadcast's source does, would get none: it waits for a word from those it sends to, so that two sources find out.
+The others, where each rank waits for a message that another will never send, are found by asking: a rank that has
+waited for a while asks all ranks what they have called under this number.
 
 What went wrong is told to all ranks before it is raised, so that each raises the first cause, and not that its
 neighbour is gone.
@@ -15,7 +16,8 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -47,29 +49,56 @@ class Call:
         self.communicator, self.number, self.text = communicator, number, text
         self.group = communicator.group
         self.rank, self.size = self.group.rank, self.group.size
-        self._fingerprint = zlib.crc32(text.encode())
+        self._fields = {"n": self.number, "f": zlib.crc32(text.encode())}
+        self._asks = False
+        self._asked: list[int] = []
 
     def send(self, to: int, array: np.ndarray) -> None:
         """Send one array; it may be written to when this returns."""
-        self.group.send(to, DATA, array, n=self.number, f=self._fingerprint)
+        self.group.send(to, DATA, array, **self._marked([to]))
 
     def send_each(self, ranks: Sequence[int], array: np.ndarray) -> None:
         """Send one array to several ranks; where they share memory, it is copied once for all."""
         group = self.group
-        message = Message(group.kind(DATA), {"n": self.number, "f": self._fingerprint}, [array])
+        message = Message(group.kind(DATA), self._marked(ranks), [array])
         group.endpoint.send_all([group.name_of(rank) for rank in ranks], message)
+
+    def _marked(self, ranks: Sequence[int]) -> dict[str, Any]:
+        """The fields of a message; it asks for a word, where it is the first to these ranks and this one gets none."""
+        if not self._asks or all(rank in self._asked for rank in ranks):
+            return self._fields
+        self._asked += ranks
+        return {**self._fields, "asks": True}
+
+    @contextmanager
+    def only_sending(self, only: bool) -> Iterator[None]:
+        """If `only`: what is sent inside asks for a word, and the end waits for it."""
+        self._asks = only
+        yield
+        for rank in self._asked:
+            message = self._next(rank)
+            if message.arrays:
+                raise self.communicator.mismatch(self, rank, self.number)
 
     def receive(self, source: int) -> np.ndarray:
         """The next array from a rank: read-only, and good until the next is asked for."""
+        message = self._next(source)
+        if len(message.arrays) != 1:
+            raise self.communicator.mismatch(self, source, self.number)
+        if message.fields.get("asks"):
+            self.group.send(source, DATA, **self._fields)
+        return message.arrays[0]
+
+    def _next(self, source: int) -> Message:
+        """The next message from a rank, if it belongs to this call."""
         group = self.group
         try:
             message = group.receive(source, DATA, min(PATIENCE, group.deadline))
         except DeadlineExceeded:
             message = self.communicator.patiently(self, source)
-        fields = message.fields
-        if fields.get("n") != self.number or fields.get("f") != self._fingerprint or len(message.arrays) != 1:
-            raise self.communicator.mismatch(self, source, fields.get("n"))
-        return message.arrays[0]
+        if any(message.fields.get(key) != value for key, value in self._fields.items()):
+            raise self.communicator.mismatch(self, source, message.fields.get("n"))
+        return message
 
     def send_all(self, to: int, flat: np.ndarray) -> None:
         """Send a flat array in segments."""

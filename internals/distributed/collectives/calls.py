@@ -36,7 +36,7 @@ def broadcast(array: Any, source: int = 0, *, group: Group, asynchronous: bool =
     ------
     MismatchError
         Ranks called different collectives, or with other arguments; raised on every rank, and names what each called.
-        A rank that had nothing to wait for may have returned already; its next call raises.
+        A rank whose part was done may have returned already; its next call raises.
     PeerLost, DeadlineExceeded
         Name the rank that died, or that did not come.
     TypeError, ValueError
@@ -52,7 +52,8 @@ def broadcast(array: Any, source: int = 0, *, group: Group, asynchronous: bool =
     operand = Operand("broadcast", array, written=group.rank != source)
 
     def body(call: Call) -> Any:
-        rooted.broadcast(call, operand.flat, source)
+        with call.only_sending(group.rank == source):
+            rooted.broadcast(call, operand.flat, source)
         return operand.give_back() if group.rank != source else array
 
     return comm.perform(f"broadcast({operand.spec}, source {source})", body, asynchronous)
@@ -86,7 +87,8 @@ def reduce(array: Any, target: int = 0, op: str = "sum", *, group: Group, asynch
 
     def body(call: Call) -> Any:
         flat = operand.flat if group.rank == target else operand.flat.copy()
-        rooted.reduce(call, flat, how, target)
+        with call.only_sending(bool((group.rank - target) % group.size % 2)):  # the leaves of the tree
+            rooted.reduce(call, flat, how, target)
         return operand.give_back() if group.rank == target else array
 
     return comm.perform(f"reduce({op}, {operand.spec}, target {target})", body, asynchronous)
@@ -257,7 +259,8 @@ def gather(array: Any, target: int = 0, *, group: Group, asynchronous: bool = Fa
     operand = Operand("gather", array)
 
     def body(call: Call) -> Any:
-        got = rooted.gather(call, operand.flat, target)
+        with call.only_sending(group.rank != target):
+            got = rooted.gather(call, operand.flat, target)
         return None if got is None else [operand.fresh(part, operand.shape) for part in got]
 
     return comm.perform(f"gather({operand.spec}, target {target})", body, asynchronous)
@@ -300,7 +303,8 @@ def scatter(
         raise ValueError(f"scatter: rank {group.rank} gives parts, and the source is rank {source}; pass None")
 
     def body(call: Call) -> Any:
-        rooted.scatter(call, flats, source, operand.flat)
+        with call.only_sending(group.rank == source):
+            rooted.scatter(call, flats, source, operand.flat)
         return operand.give_back()
 
     return comm.perform(f"scatter({operand.spec}, source {source})", body, asynchronous)

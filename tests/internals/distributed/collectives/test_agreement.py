@@ -73,7 +73,7 @@ def kinds(group: Group) -> None:
 
 
 def one_way(group: Group) -> None:
-    """Nobody waits in either: found at the next call."""
+    """Nobody would wait in either."""
     if group.rank == 0:
         collectives.broadcast(x(), 0, group=group)
     else:
@@ -127,9 +127,54 @@ def test_every_rank_says_who_called_what(mistake: Callable[[Group], Any]) -> Non
             assert f"rank {odd} called" in str(error)
 
 
+def sources(group: Group) -> None:
+    collectives.broadcast(x(), group.rank, group=group)
+
+
+def targets(group: Group) -> None:
+    """Each takes the other for the target, so that both only send."""
+    collectives.reduce(x(), 1 - group.rank, group=group)
+
+
+def gathering(group: Group) -> None:
+    collectives.gather(x(), 1 - group.rank, group=group)
+
+
+def scattering(group: Group) -> None:
+    collectives.scatter(x(), [x(), x()], group.rank, group=group)
+
+
+def long_sources(group: Group) -> None:
+    """In several messages, of which the first is answered."""
+    collectives.broadcast(x(9), group.rank, group=group)
+
+
+@pytest.mark.parametrize(
+    "mistake", [shapes, sources, targets, gathering, scattering, one_way, long_sources], ids=lambda one: one.__name__
+)
+def test_a_mismatch_that_comes_with_the_first_message_is_found_at_once(
+    mistake: Callable[[Group], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the call itself, on both ranks, and before anybody has lost patience."""
+    monkeypatch.setattr("internals.distributed.collectives.operands.SEGMENT", 16)
+    monkeypatch.setattr("internals.distributed.collectives.agreement.PATIENCE", 30.0)
+    for error in outcomes(2, mistake, then=False):
+        assert type(error) is MismatchError
+        assert "rank 0 called" in str(error)
+        assert "rank 1 called" in str(error)
+
+
 @pytest.mark.slow
-def test_a_mismatch_that_comes_with_the_first_message_is_found_at_once() -> None:
-    assert [type(error) for error in outcomes(2, shapes, then=False)] == [MismatchError] * 2
+@pytest.mark.parametrize("size", [3, 5])
+def test_a_source_that_nobody_listens_to_finds_out_in_the_call(size: int) -> None:
+    """The last rank thinks that it is the source, sends, and is neither sent to by those nor listened to."""
+
+    def member(group: Group) -> None:
+        collectives.broadcast(x(), group.rank if group.rank == size - 1 else 0, group=group)
+
+    told = outcomes(size, member, then=False)
+    assert type(told[-1]) is MismatchError
+    assert f"rank {size - 1} called broadcast(float32 (3,), source {size - 1})" in str(told[-1])
 
 
 def test_after_an_error_the_group_is_over_and_others_are_not() -> None:
