@@ -11,8 +11,10 @@ from internals.deploy.compress.scale import INT8, NARROW_INT8, affine, symmetric
 from internals.deploy.lite.runtime import KINDS, Interpreter, LiteError
 from internals.deploy.lite.writer import Builder
 
-KEEP = ("MaxPool", "AveragePool", "Reshape", "Transpose", "Pad", "Concat", "Gather")
+KEEP = ("MaxPool", "AveragePool", "Reshape", "Transpose", "Pad", "Concat", "Gather", "Part")
 """What has the scale of its first input."""
+REAL = ("Lstm",)
+"""What is computed in float32, between two steps that change the numbers: its sums go through every step."""
 FIXED = {"Softmax": (1 / 256, -128)}
 FIXED_FUNCTIONS = {2: (1 / 256, -128), 3: (1 / 128, 0)}
 """Results whose range is known: softmax and sigmoid between 0 and 1, tanh between -1 and 1."""
@@ -70,15 +72,15 @@ def quantised(
     grids : mapping of str to (float, int), optional
         Scales and zero points of values by name, in place of those.
     """
-    seen, given = ranges(builder, examples), dict(grids or {})
+    seen, wished = ranges(builder, examples), dict(grids or {})
     out = Builder()
     held: dict[int, tuple[int, Grid | None]] = {}
     kinds = {number: kind.__name__ for number, kind in KINDS.items()}
 
     def grid_of(number: int, kind: str = "", parameters: tuple[int, ...] = ()) -> Grid:
         name = builder.tensors[number]["name"]
-        if name in given:
-            return given[name]
+        if name in wished:
+            return wished[name]
         if kind == "Unary" and parameters[0] in FIXED_FUNCTIONS:
             return FIXED_FUNCTIONS[parameters[0]]
         if kind in FIXED:
@@ -113,6 +115,14 @@ def quantised(
         held[number] = out.input(one["name"], one["shape"], np.int8, scale=grid[0], zero_point=grid[1]), grid
     for code, _, inputs, (result,), parameters in builder.operators:
         kind, one = kinds[code], builder.tensors[result]
+        if kind in REAL:
+            given = out.add("Dequantise", [held[inputs[0]][0]], builder.tensors[inputs[0]]["shape"], np.float32)
+            rest = [out.constant(builder.tensors[i]["name"], builder.tensors[i]["data"]) for i in inputs[1:]]
+            real = out.add(kind, [given, *rest], one["shape"], np.float32, parameters=parameters)
+            grid_out = grid_of(result)
+            told = {"scale": grid_out[0], "zero_point": grid_out[1]}
+            held[result] = out.add("Quantise", [real], one["shape"], np.int8, name=one["name"], **told), grid_out
+            continue
         for number in inputs:
             if number not in held and kind not in CHANNELS:
                 held[number] = constant(number)

@@ -34,7 +34,9 @@ class Lowering:
         ends = content.signatures[signature]
         given = [node for node, _ in ends["inputs"].values()]
         self.results = [node for node, _ in ends["outputs"].values()]
-        nodes = sorted({*needed(self.results, set(given)), *given}, key=lambda one: one.order)
+        self.zeros = zero_states(needed(self.results, set(given)))
+        ends_here = {*given, *self.zeros}
+        nodes = sorted({*needed(self.results, ends_here), *given} - self.zeros, key=lambda one: one.order)
         self.uses = dict.fromkeys(nodes, 0)
         for node in nodes:
             for one in node.inputs:
@@ -194,3 +196,20 @@ class Lowering:
                 tensors[bias]["data"] *= rows
             return number, layout
         return self.put(kind, [number, self.constant(fitted)], shape, (0,)), layout
+
+
+def zero_states(nodes: Sequence[Node]) -> set[Node]:
+    """What LSTMs begin with, where it is zeros, as many as the batch is large."""
+    zeros: set[Node] = set()
+    for node in nodes:
+        sources = [one in zeros if isinstance(one, Node) else one == 0 for one in node.inputs]
+        constant = node.op is CONSTANT and not np.any(node.attrs["value"])
+        product = node.op.name == "mul" and any(sources)
+        if constant or product or node.op.name == "zeros_like" or (node.op.name in MOVES and sources[0]):
+            zeros.add(node)
+    begun = [one for node in nodes if node.op.name == "lstm" for one in node.inputs[1:3] if isinstance(one, Node)]
+    return zeros & set(begun)
+
+
+MOVES = ("getitem", "reshape", "transpose", "broadcast_to", "expand_dims", "squeeze", "cast")
+"""What gives zeros for zeros."""

@@ -209,6 +209,46 @@ def _take(b: Lowering, node: Node) -> tuple[int, str]:
     return b.put("Gather", [b.constant(table), index], (*b.shape(index), table.shape[1])), PLAIN
 
 
+def _getitem(b: Lowering, node: Node) -> tuple[int, str]:
+    """Slices by one, and places of axes that then go."""
+    key = node.attrs["key"]
+    number = b.plain(node.inputs[0])
+    shape, kept = b.shape(number), []
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) > len(shape) or not all(isinstance(one, slice | int) for one in parts):
+        raise b.error(node, f"picks by {key!r}; lite models have slices by one, and places")
+    for axis, part in enumerate(parts):
+        if part == slice(None):
+            kept.append(axis)
+            continue
+        if shape[axis] < 0:
+            raise b.error(node, "picks from the batch")
+        if isinstance(part, int):
+            start, stop, step = part % shape[axis], part % shape[axis] + 1, 1
+        else:
+            start, stop, step = part.indices(shape[axis])
+            kept.append(axis)
+        if step != 1:
+            raise b.error(node, f"picks by steps of {step}; lite models have steps of 1")
+        shape = (*shape[:axis], max(0, stop - start), *shape[axis + 1 :])
+        number = b.put("Part", [number], shape, (axis, start))
+    left = [shape[axis] for axis in (*kept, *range(len(parts), len(shape)))]
+    return (b.put("Reshape", [number], left) if len(left) < len(shape) else number), PLAIN
+
+
+def _lstm(b: Lowering, node: Node) -> tuple[int, str]:
+    if any(one not in b.zeros for one in node.inputs[1:3]):
+        raise b.error(node, "its states do not begin as zeros; in lite models they do")
+    number, weight = b.plain(node.inputs[0]), b.constant_of(node, 3, "weight")
+    return b.put("Lstm", [number, b.constant(weight)], (*b.shape(number)[:2], weight.shape[1])), PLAIN
+
+
+def _result(b: Lowering, node: Node) -> tuple[int, str]:
+    if node.attrs["index"] != 0:
+        raise b.error(node, f"is result {node.attrs['index']} of {node.inputs[0].name}; lite models keep the first")
+    return b.values[node.inputs[0]]
+
+
 RULES: dict[str, Rule] = {
     "conv2d": _conv2d,
     "linear": _linear,
@@ -229,5 +269,8 @@ RULES: dict[str, Rule] = {
     "pad": _pad,
     "concat": _concat,
     "take": _take,
+    "getitem": _getitem,
+    "lstm": _lstm,
+    "result": _result,
 }
 """How each operation of graphs is written."""

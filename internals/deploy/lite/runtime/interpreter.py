@@ -26,13 +26,14 @@ from .pointwise import (
     Transpose,
     Unary,
 )  # fmt: skip
+from .recurrent import Lstm, Part
 from .windows import AveragePool, Conv2d, Depthwise, MaxPool
 
 KINDS: dict[int, type[Kernel]] = dict(
     enumerate(
         (
             FullyConnected, Conv2d, Depthwise, MaxPool, AveragePool, Add, Multiply, Unary, Softmax, Reshape, Transpose,
-            Pad, Concat, Mean, Quantise, Dequantise, Gather,
+            Pad, Concat, Mean, Quantise, Dequantise, Gather, Part, Lstm,
         ),
         1,
     )

@@ -51,10 +51,19 @@ def try_it(data):
     return True
 
 
-GOOD = {integer: model(integer).to_bytes() for integer in (False, True)}
+def recurrent():
+    rng = np.random.default_rng(4)
+    b = Builder()
+    x = b.input("x", (3, -1, 8))
+    hidden = b.add("Lstm", [x, b.constant("w", rng.normal(size=(8, 2)).astype("f4"))], (3, -1, 2))
+    b.output(b.add("Part", [hidden], (1, -1, 2), parameters=(0, 2), name="y"))
+    return b
 
 
-@pytest.mark.parametrize("integer", [False, True])
+GOOD = {integer: model(integer).to_bytes() for integer in (False, True)} | {"recurrent": recurrent().to_bytes()}
+
+
+@pytest.mark.parametrize("integer", GOOD)
 def test_a_file_that_is_cut_off(integer):
     data = GOOD[integer]
     assert try_it(data)
@@ -73,9 +82,9 @@ def test_a_turned_bit_is_told():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(9))
 def test_hostile_bytes_with_right_checksums(part):
-    data = GOOD[part % 2 == 0]
+    data = list(GOOD.values())[part % 3]
     rng = np.random.default_rng(part)
     start, count = struct.unpack_from("<2Q", data, 40 + 16 * (len(SECTIONS) - 1))
     end = start + count

@@ -61,6 +61,9 @@ FUNCTIONS = {
     "a sequence of rows": (
         lambda x: ops.relu(ops.matmul(ops.reshape(x, shape=(x.shape[0] * 5, 7)), SMALL)), SEQUENCE, None),
     "axes in another order": (lambda x: ops.softmax(ops.transpose(x, axes=(0, 2, 1)), axis=-1), SEQUENCE, None),
+    "the last of a sequence": (lambda x: ops.relu(x)[:, -1], SEQUENCE, ["Unary", "Part", "Reshape"]),
+    "parts of a sequence": (lambda x: ops.tanh(x)[:, 1:4, 2] * 2.0, SEQUENCE, ["Unary", "Part", "Part", "Reshape",
+                                                                             "Multiply"]),
     "mean of a sequence": (lambda x: ops.mean(x, axis=1), SEQUENCE, ["Mean"]),
 }  # fmt: skip
 
@@ -107,12 +110,58 @@ def test_an_embedding():
         Interpreter(data)(ids=ids + 20)
 
 
+LAYER = nn.LSTM(7, 6, batch_first=True, rng=RNG)
+
+
+class Recurrent(nn.Module):
+    """Two layers, and a head on the last step."""
+
+    def __init__(self):
+        self.layers = nn.LSTM(7, 6, num_layers=2, batch_first=True, rng=RNG)
+        self.head = nn.Linear(6, 3, rng=RNG)
+
+    def forward(self, x):
+        return self.head(self.layers(x)[0][:, -1])
+
+
+def test_a_recurrent_network():
+    model, signature = Recurrent(), {"serve": Signature({"x": SEQUENCE}, ("y",))}
+    data = to_lite(model, signature)
+    for batch in (1, 4):
+        x = example(SEQUENCE, batch, batch)
+        with no_grad():
+            wanted = model(Tensor(x)).numpy()
+        one = Interpreter(data)
+        np.testing.assert_allclose(one(x=x)["y"], wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(one(x=x)["y"], one(x=x)["y"])  # a run begins anew
+    assert [type(kernel).__name__ for kernel in one.kernels].count("Lstm") == 2
+    integer = Interpreter(to_lite(model, signature, calibration=[{"x": example(SEQUENCE, 16, 9)}]))
+    got = integer.real("y", integer(x=integer.quantised("x", x))["y"])
+    assert {value.dtype.name for value in integer.values} >= {"int8", "float32"}
+    assert np.abs(got - wanted).mean() <= 0.03 * np.ptp(wanted)
+
+
 UNKNOWN = {
     "an operation": (lambda x: ops.erf(x), ROW, "is erf, and lite models have none of that"),
     "groups": (lambda x: ops.conv2d(x, WEIGHT[:, :2], groups=2), IMAGE, "2 groups"),
     "other bounds": (lambda x: ops.clip(x, low=-1.0, high=1.0), ROW, "clips to -1"),
     "a product of values": (lambda x: ops.matmul(x, ops.transpose(x, axes=(0, 2, 1))), SEQUENCE, "must not depend"),
     "an axis": (lambda x: ops.softmax(x, axis=1), SEQUENCE, "along axis 1"),
+    "places of the batch": (lambda x: x[1:], SEQUENCE, "picks from the batch"),
+    "every other": (lambda x: x[:, ::2], SEQUENCE, "by steps of 2"),
+    "a cell": (lambda x: LAYER(x)[1][1][0], SEQUENCE, "is result 1 of"),
+    "another beginning": (
+        lambda x: (
+            ops.lstm(
+                ops.transpose(ops.concat([x, x, x, x], axis=2), axes=(1, 0, 2)),
+                x[:, 0],
+                x[:, 0] * 0.0,
+                np.zeros((28, 7), np.float32),
+            ).hidden
+        ),
+        SEQUENCE,
+        "do not begin as zeros",
+    ),
     "a division by a value": (lambda x: 1.0 / (x + 9.0), ROW, "by constants only"),
 }
 
