@@ -214,8 +214,8 @@ def main() -> None:
         )
     lines += [
         "",
-        "Batches pay where the model takes longer than HTTP. For the small one the server's own process, which reads "
-        "and writes HTTP, is what is full, and batches can save it no more than the messages to its worker.",
+        "Batches pay most where the model takes longer than HTTP. For the small one the server's own process, which "
+        "reads and writes HTTP, is what is full, and what batches save it are messages to its worker.",
     ]
     print("\n".join(lines))
     if not quick:

@@ -116,6 +116,38 @@ def servable_at(path: Path, loader: str | None = None) -> Servable:
     return Saved(load(path))
 
 
+def run(servable: Servable, name: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Call a servable, and hold it to what its signature says of the results.
+
+    Raises
+    ------
+    ValueError
+        Results are missing, unknown, or of another dtype or shape: others' answers would be wrong.
+    """
+    signature, given = servable.signatures[name], servable(name, arrays)
+    if not isinstance(given, Mapping) or given.keys() != signature.results.keys():
+        came = ", ".join(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
+        raise ValueError(f"{name}: the model gave {came or 'nothing'}; expected {', '.join(signature.results)}.")
+    sizes = {
+        size: came
+        for key, spec in signature.inputs.items()
+        for size, came in zip(spec.shape, arrays[key].shape, strict=True)
+        if isinstance(size, str)
+    }
+    results = {}
+    for key, spec in signature.results.items():
+        array = results[key] = np.asarray(given[key])
+        expected = [sizes.get(size) if isinstance(size, str) else size for size in spec.shape]
+        fits = len(array.shape) == len(expected) and all(
+            size is None or size == came for size, came in zip(expected, array.shape, strict=True)
+        )
+        if array.dtype != spec.dtype or not fits:
+            now = ", ".join(f"{size} is {came}" for size, came in sizes.items())
+            told = f"{spec}" + (f", where {now}" if now else "")
+            raise ValueError(f"{name}: {key} came as {array.dtype}{list(array.shape)}; expected {told}.")
+    return results
+
+
 def warm_up(servable: Servable, rows: int) -> None:
     """Run each signature once with one row and once with as many as a batch has, so that the first request is fast.
 
@@ -129,7 +161,7 @@ def warm_up(servable: Servable, rows: int) -> None:
             error: Exception | None = None
             for size in TRIED:
                 try:
-                    servable(name, {key: _zeros(spec, first, size) for key, spec in signature.inputs.items()})
+                    run(servable, name, {key: _zeros(spec, first, size) for key, spec in signature.inputs.items()})
                     break
                 except Exception as found:  # noqa: BLE001 - whatever the model raises
                     error = found

@@ -21,7 +21,7 @@ import numpy as np
 
 from internals.deploy.errors import FormatError, SignatureError
 from internals.deploy.saved.arrays import arrays_in
-from internals.deploy.serve.servable import Servable, described, servable_at, warm_up
+from internals.deploy.serve.servable import Servable, described, run, servable_at, warm_up
 from internals.nn.weights import array_bytes
 
 HEAD = struct.Struct("<QQ")
@@ -66,8 +66,7 @@ def _load(fields: Mapping[str, Any]) -> tuple[Servable | None, dict[str, Any]]:
 
 def _run(servable: Servable, signature: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     try:
-        results = {name: np.asarray(value) for name, value in servable(signature, arrays).items()}
-        return frame({}, results)
+        return frame({}, run(servable, signature, arrays))
     except SignatureError as error:
         return frame({"error": str(error), "bad_request": True})
     except Exception as error:  # noqa: BLE001 - whatever the model raises is this request's answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -41,12 +42,13 @@ def save_version(base, version, *, hidden=None):
 class Running:
     """A server in a process: its address, its log, and what it answers."""
 
-    def __init__(self, base, *arguments):
+    def __init__(self, base, *arguments, path=""):
         self.lines = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "internals.deploy.serve", str(base), "--port", "0", "--admin-port", "0", *arguments],
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([path, *sys.path])},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

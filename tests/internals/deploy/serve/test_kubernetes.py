@@ -5,28 +5,59 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from internals.deploy.serve.__main__ import in_a_cluster, parsed
+from internals.deploy.serve.__main__ import SERVING, in_a_cluster, parsed, settings_of
 from internals.deploy.serve.kubernetes import LINGER, Deployment, manifests
 
 ARGUMENTS = ["--kubernetes", "--image", "registry/models:1", "--workers", "3", "--pad", "time=0", "--grace", "45"]
+IMAGE = ["--kubernetes", "--image", "registry/models@sha256:0a1b"]
+EVERYTHING = [
+    *IMAGE,
+    *("--name", "digits-2", "--claim", "disk", "--replicas", "1:1", "--cpu", "500m", "--memory", "512Mi"),
+    *("--batch-size", "7", "--wait-ms", "2.5", "--queue", "11", "--workers", "5", "--threads", "2", "--keep", "3"),
+    *("--poll", "0.25", "--deadline", "9.5", "--largest", "12345678", "--limit", "8", "--idle", "6", "--grace", "0.5"),
+    *("--pad", "time=-1.5", "--pad", "width=0", "--allow-nan", "--quiet", "--loader", "a.b:c", "--marker", "done"),
+]
 
 
-def made():
-    return {one["kind"]: one for one in yaml.safe_load_all(in_a_cluster(parsed(ARGUMENTS)))}
+def made(arguments=ARGUMENTS):
+    return {one["kind"]: one for one in yaml.safe_load_all(in_a_cluster(parsed(arguments)))}
 
 
 @pytest.mark.slow
-def test_the_schema_of_kubernetes_takes_them():
+@pytest.mark.parametrize("arguments", [ARGUMENTS, IMAGE, EVERYTHING], ids=["some", "least", "everything"])
+def test_the_schema_of_kubernetes_takes_them(arguments):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
-    for one in made().values():
+    for one in made(arguments).values():
         kubernetes_validate.validate(one, "1.30", strict=True)
 
 
-def test_what_runs_is_a_command_line_of_the_server():
-    (container,) = made()["Deployment"]["spec"]["template"]["spec"]["containers"]
-    options = parsed(container["command"][3:])
-    assert (options.workers, options.pad, options.grace, options.host) == (3, ["time=0"], 45.0, "0.0.0.0")
+@pytest.mark.parametrize("arguments", [ARGUMENTS, IMAGE, EVERYTHING], ids=["some", "least", "everything"])
+def test_what_runs_is_a_command_line_of_the_server(arguments):
+    (container,) = made(arguments)["Deployment"]["spec"]["template"]["spec"]["containers"]
+    asked, options = parsed(arguments), parsed(container["command"][3:])
+    assert settings_of(options) == settings_of(asked)
+    assert (options.grace, options.quiet, options.host) == (asked.grace, asked.quiet, "0.0.0.0")
     assert container["ports"][0]["containerPort"] == options.port
+
+
+def test_no_setting_of_the_server_is_left_out():
+    changed, plain = settings_of(parsed(EVERYTHING)), settings_of(parsed(IMAGE))
+    assert [name for name in vars(plain) if getattr(plain, name) == getattr(changed, name)] == []
+    assert all(flag in EVERYTHING for flag in SERVING.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--batch-size", "0"], "size must be"),
+        (["--keep", "0"], "keep must be"),
+        (["--pad", "time=much"], "--pad 'time=much': expected SIZE=FILL"),
+        (["--replicas", "many"], "--replicas 'many'"),
+    ],
+)
+def test_what_makes_no_sense_is_told_before_a_pod_starts(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        made([*IMAGE, *arguments])
 
 
 def test_selectors_find_the_pods_and_a_pod_has_time_to_drain():
