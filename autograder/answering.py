@@ -13,6 +13,8 @@ import numpy.random  # noqa: F401  the children share it
 from autograder import grade, notebook, sandbox, slicing, spec
 from autograder.feedback import html, terminal
 from autograder.feedback.catalogue import speaking
+from autograder.gradebook import place
+from autograder.hints import open_hints
 from autograder.oracles import OracleError
 from autograder.report import Report
 
@@ -130,6 +132,7 @@ def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Pr
     else:
         grader, box = grade.Grader(mode="practice", progress=progress), None
     report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, asked, box)
+    open_hints(report, lab, taken, learner=place.learner_name(), folder=place.home() / "hints")
     add_unbound(report, unbound, request["defined"])
     if note := sandbox_note():
         report.notes.append(note)

@@ -19,6 +19,7 @@ import typer
 from autograder import cli_authors
 from autograder.gradebook import commands as deciding
 from autograder.gradebook import reading
+from autograder.notices import commands as telling
 from autograder.output import (
     WRONG_USE,
     Refusal,
@@ -110,12 +111,16 @@ def check(
     """Try one task of a notebook, as check("task") in the notebook does."""
     start_oracles()
     from autograder.grade import GradeError, find_lab
+    from autograder.gradebook import place
+    from autograder.hints import open_hints
 
     file, read = the_notebook(task, notebook)
     grader = make_grader("practice", kind, seed)
     try:
-        find_lab(read, None).task(task)
+        lab = find_lab(read, None)
+        lab.ask([task])
         report = grader.grade_notebook(read, os.fspath(file), tasks=[task])
+        open_hints(report, lab, read, learner=place.learner_name(), folder=place.home() / "hints")
     except (GradeError, ValueError) as error:
         raise Refusal(str(error)) from None
     progress_done()
@@ -277,6 +282,7 @@ def export(
 deciding.add_to(app)
 class_commands.add_to(class_app)
 queueing.add_to(app)
+telling.add_to(app)
 reading.add_to(written_app)
 
 
@@ -322,7 +328,7 @@ def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
         except (NotebookError, ValueError):
             continue  # not a lab's; it is no candidate
         labs.append(lab)
-        if task in {one.name for one in lab.tasks}:
+        if task in {one.name for one in lab.parts}:
             found.append((path, read))
     if len(found) == 1:
         return found[0]
@@ -330,7 +336,7 @@ def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
         names = ", ".join(path.name for path, _ in found)
         raise Refusal(f"several notebooks here have a task {task!r}: {names}. Name one with --notebook.")
     if labs:
-        known = ", ".join(one.name for one in labs[0].tasks)
+        known = ", ".join(one.name for one in labs[0].parts)
         raise Refusal(f"no notebook here has a task {task!r}; {labs[0].name} has {known}.")
     raise Refusal("there is no lab's notebook in this directory. Name one with --notebook.")
 

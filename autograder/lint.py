@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ import numpy as np
 
 from autograder import generate
 from autograder.compare import loosened
-from autograder.mutants import RIGHT, WRONG, MutantError, samples_of, solution_lines
+from autograder.hints import holds_answer, told
+from autograder.mutants import RIGHT, WRONG, MutantError, samples_of, solution_code, solution_lines
 from autograder.spec import Inputs, Lab, Task, driver_source
 from autograder.verdict import Tried, faults
 
@@ -211,6 +213,21 @@ def no_hints(one: Examined) -> Iterator[str]:
                 yield f"its hint {name!r} has a line of the solution in it: {line!r}."
 
 
+def locked_hints(one: Examined) -> Iterator[str]:
+    for hint in one.task.unlocks:
+        try:
+            re.compile(hint.about)
+        except re.error as error:
+            yield f"the pattern {hint.about!r} of a hint that opens is no regular expression: {error}."
+            continue
+        if not hint.words.strip() or re.search(hint.about, ""):
+            yield f"the hint about {hint.about!r} has no words, or is about everything."
+        solution = solution_code(one.root, one.lab.name)
+        lines = [line for line in solution_lines(one.root, one.lab.name) if line in hint.words]
+        for piece in lines or filter(None, [holds_answer(one.task, hint.words, solution)]):
+            yield f"the hint about {hint.about!r} holds a piece of the answer: {piece!r}."
+
+
 RULES: dict[str, Callable[[Examined], Iterator[str]]] = {
     "mutants": mutants_lack,
     "oracles": one_oracle,
@@ -218,6 +235,7 @@ RULES: dict[str, Callable[[Examined], Iterator[str]]] = {
     "arange": tame_inputs,
     "fresh": stale_inputs,
     "hints": no_hints,
+    "unlocks": locked_hints,
 }
 
 
@@ -287,11 +305,13 @@ def swallowed(lab: Lab, root: Path, grader: Any) -> Iterator[Finding]:
 
     margins = grader.watch = Margins()
     for task in lab.tasks:
+        shut = {hint.about for hint in task.unlocks}
         for sample in samples_of(root, lab.name, task.name):
             if sample.kind == "wrong":
                 notebook = parse_notebook(answered(root, sample), f"{lab.name}.ipynb")
                 margins.swallowed = False
                 (result,) = grader.grade_notebook(notebook, lab=lab, tasks=[task.name]).tasks
+                shut = {about for about in shut if not re.search(about, told(result))}
                 if result.verdict == "ungraded":
                     yield Finding(lab.name, task.name, "ungraded", result.message)
                     break
@@ -304,6 +324,8 @@ def swallowed(lab: Lab, root: Path, grader: Any) -> Iterator[Finding]:
                 else:
                     continue
                 yield Finding(lab.name, task.name, "tolerance", words)
+        for about in sorted(shut):
+            yield Finding(lab.name, task.name, "unlocks", f"no wrong answer is told {about!r}; its hint never opens.")
 
 
 def main(names: Sequence[str], root: Path, *, mutants: bool = False) -> int:

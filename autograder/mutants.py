@@ -80,6 +80,19 @@ def answered(root: Path, sample: Sample) -> bytes:
     return json.dumps(notebook).encode()
 
 
+def solution_code(root: Path, lab: str) -> str:
+    """All that stands between the solution markers of a lab's notebook, without comments on lines of their own."""
+    path = root / "labs" / "solutions" / f"{lab}.ipynb"
+    lines, inside = [], False
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for line in text_of(cell).split("\n"):
+            if BEGIN in line or END in line:
+                inside = BEGIN in line
+            elif inside and not line.strip().startswith("#"):
+                lines.append(line)
+    return "\n".join(lines)
+
+
 def solution_lines(root: Path, lab: str) -> set[str]:
     """Lines between the solution markers of a lab's notebook, stripped; those too short to tell anything left out."""
     path = root / "labs" / "solutions" / f"{lab}.ipynb"

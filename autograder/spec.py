@@ -58,6 +58,25 @@ class Property:
 
 
 @dataclass(frozen=True)
+class Hint:
+    """A hint that opens after several different answers to a task have gone wrong in the same way; see `hints`.
+
+    Parameters
+    ----------
+    about : str
+        A pattern that the feedback to such an answer matches, as a mutant's is.
+    words : str
+        Where to look. Never the answer, nor a piece of it.
+    after : int
+        How many such answers it takes, at least 2.
+    """
+
+    about: str
+    words: str
+    after: int = 3
+
+
+@dataclass(frozen=True)
 class Task:
     """One thing a learner writes.
 
@@ -116,6 +135,8 @@ class Task:
     hints: Mapping[str, str] = field(default_factory=dict)
     properties: tuple[Property, ...] = ()
     """What earns part of the points where the whole is not right; their points add up to the task's."""
+    unlocks: tuple[Hint, ...] = ()
+    """Hints that open after several tries; those in `hints` are always told."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +193,12 @@ class Lab:
             if not question.points > 0:
                 raise ValueError(f"{self.name}/{question.name}: it is worth {question.points:g} points; give it some.")
         for task in self.tasks:
+            for hint in task.unlocks:
+                if hint.after < 2:
+                    raise ValueError(
+                        f"{self.name}/{task.name}: a hint opens after {hint.after} tries; give 2 or more, or put it "
+                        "among the hints that are always told."
+                    )
             if len(task.oracles) < 2:
                 raise ValueError(
                     f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another."

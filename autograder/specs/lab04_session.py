@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autograder.spec import Lab, Task
+from autograder.spec import Hint, Lab, Task
 from autograder.specs import _lab04_session_cases as cases
 from autograder.specs import _lab04_session_judges as judges
 from autograder.specs import _lab04_session_oracles as oracles
@@ -113,6 +113,13 @@ QUEUE = Task(
         "time": "Time has to go on to the next moment at which a node is done.",
         "none": "simulate has to return the dict.",
     },
+    unlocks=(
+        Hint(
+            "has nothing to do",
+            "At the moment a worker falls free, list the nodes whose inputs are done by then. Is yours a list of "
+            "that moment, or one made earlier?",
+        ),
+    ),
 )
 
 FREE = Task(
@@ -128,6 +135,13 @@ FREE = Task(
     oracles={"torch": oracles.free_torch, "numpy": oracles.free_definition},
     judge=judges.free,
     hints={"none": "free_after has to return a list with one collection of names for each step."},
+    unlocks=(
+        Hint(
+            "can be freed after|dead before",
+            "For each value, write down the number of the last step that reads it. What a step may free follows "
+            "from that column alone.",
+        ),
+    ),
 )
 
 FEED = Task(
@@ -147,6 +161,13 @@ FEED = Task(
     },
     judge=judges.feed,
     hints={"none": "check_feed has to return the array, where it fits."},
+    unlocks=(
+        Hint(
+            "None stands for any size|was let through|axes, not",
+            "Compare the numbers of axes first. Then go through the axes side by side: which pairs of sizes may "
+            "stand together, and which value means that any may?",
+        ),
+    ),
 )
 
 lab = Lab(

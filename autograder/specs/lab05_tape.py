@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autograder.drivers.lab05_tape import label
-from autograder.spec import Lab, Task
+from autograder.spec import Hint, Lab, Task
 from autograder.specs import _lab05_tape_cases as cases
 from autograder.specs import _lab05_tape_judges as judges
 from autograder.specs import _lab05_tape_oracles as oracles
@@ -133,6 +133,18 @@ RULES = Task(
         "formula serves all forms.",
         "broadcast": "Sum over the stretched axes before anything else is combined.",
     },
+    unlocks=(
+        Hint(
+            "Broadcasting is not undone|Sum it over|summed down to",
+            "Take x of shape (3, 1) and y of shape (4,). Write down, for one entry of x, every entry of z = x * y"
+            " that it is in: its gradient has one term for each. Which axes of g are those?",
+        ),
+        Hint(
+            "transposed|another order|1-D",
+            "Write the three shapes of z = x @ y below one another and give each letter its size. Only one "
+            "arrangement of g and the other input fits the shape that dx must have.",
+        ),
+    ),
 )
 
 ORDER = Task(
@@ -156,6 +168,13 @@ ORDER = Task(
         "and looking for a node in a list takes as long as the list, so use a set.",
         "none": "topological_order has to return the list.",
     },
+    unlocks=(
+        Hint(
+            "comes before|comes 2 times",
+            "Draw y = a * b with b computed from a. A node may be written down only once nothing that still has "
+            "to come reads it: what would you have to count to know that?",
+        ),
+    ),
 )
 
 ACCUMULATE = Task(
@@ -180,6 +199,14 @@ ACCUMULATE = Task(
         "read_only": "`+=` writes into the first array; some arrays are views that can't be written to.",
         "in_place_shape": "`+=` writes into the first array; make a new one instead.",
     },
+    unlocks=(
+        Hint(
+            "has changed|An array is shared",
+            "Ask after each line who else holds the array that you are about to write into: the rule of z = x + y"
+            " hands the same one to both of its inputs.",
+            after=2,
+        ),
+    ),
 )
 
 BACKWARD = Task(
@@ -210,6 +237,19 @@ BACKWARD = Task(
         "signature": "A leaf has no rule to call.",
         "read_only": "Some rules hand out read-only views: add without `+=`.",
     },
+    unlocks=(
+        Hint(
+            "ran more than once|recursion|Ran longer",
+            "Print which rule runs, for y = x + x, z = y + y, w = z + z. Each name should be printed once; if one"
+            " is printed more often, the walk follows paths and not nodes.",
+            after=2,
+        ),
+        Hint(
+            "contributions|before all of its consumers",
+            "A rule that runs too early sees a part of its cotangent. Which of your five pieces knows when all "
+            "parts have arrived?",
+        ),
+    ),
 )
 
 STALE = Task(

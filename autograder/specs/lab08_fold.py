@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.spec import Lab, Task
+from autograder.spec import Hint, Lab, Task
 from autograder.specs import _lab08_fold_cases as cases
 from autograder.specs import _lab08_fold_judges as judges
 from autograder.specs import _lab08_fold_oracles as oracles
@@ -114,6 +114,13 @@ DEPTH = Task(
         "time": "Visit each call once: 60 doublings have 2 to the 60 ways down.",
         "none": "depths has to return the list.",
     },
+    unlocks=(
+        Hint(
+            "largest depth|longest way|higher number",
+            "Take three calls where 0 reads 2 and 2 reads 1. In which order can their depths be found, and what "
+            "tells you that a call's turn has come?",
+        ),
+    ),
 )
 
 GROUPS = Task(
@@ -148,6 +155,13 @@ SCHEDULE = Task(
         "recursion": f"The longest graph tried is a chain of {cases.CHAIN:,} calls.",
         "time": "Look at each call a fixed number of times, not once for every batch.",
     },
+    unlocks=(
+        Hint(
+            "both are in batch|runs later|mixes calls",
+            "For every pair of calls of one batch, two things must hold: they are alike, and neither needs the "
+            "other. Which two numbers of a call, taken together, see to both?",
+        ),
+    ),
 )
 
 GATHER = Task(
@@ -163,6 +177,13 @@ GATHER = Task(
     oracles={"torch": oracles.gather_torch, "numpy": oracles.gather_search},
     judge=judges.gather,
     hints={"key": "A call's place is the index of its batch, and its index in that batch."},
+    unlocks=(
+        Hint(
+            "numbers of the calls|nothing has to be moved",
+            "Write the blocks of a small schedule below one another with their rows numbered from 0. Find the "
+            "rows that the batch reads, and say in one sentence when they are a whole block as it lies.",
+        ),
+    ),
 )
 
 RUN = Task(
