@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from autograder.output import WRONG_USE, Refusal, printable, say
 
 if TYPE_CHECKING:
     from autograder.queue.executors import Executor
+    from autograder.queue.kubernetes import Cluster
     from autograder.queue.states import JobView
 
 Number = Annotated[list[int], typer.Argument(metavar="JOB...", help="Their numbers, as `queue watch` shows them.")]
@@ -23,10 +25,13 @@ Number = Annotated[list[int], typer.Argument(metavar="JOB...", help="Their numbe
 
 def worker(
     executor: Annotated[
-        str, typer.Option("--executor", metavar="KIND", help="pool, process (in this one), or dask.")
+        str, typer.Option("--executor", metavar="KIND", help="pool, process (in this one), dask or kubernetes.")
     ] = "pool",
     slots: Annotated[int, typer.Option("--slots", min=0, max=1024, help="Gradings at a time; 0: as suits.")] = 0,
     scheduler: Annotated[str, typer.Option("--scheduler", metavar="ADDRESS", help="Of Dask: tcp://host:8786.")] = "",
+    cluster: Annotated[
+        Path | None, typer.Option("--cluster", metavar="FILE", help="Of Kubernetes: see `queue manifests`.")
+    ] = None,
     lease: Annotated[float, typer.Option("--lease", min=1, help="Seconds until others take it for dead.")] = 30.0,
     limit: Annotated[float, typer.Option("--limit", min=1, help="Seconds a grading may take in all.")] = 900.0,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="End when nothing is left to grade.")] = False,
@@ -37,7 +42,7 @@ def worker(
     from autograder.gradebook import GradebookError
     from autograder.queue.worker import Worker
 
-    chosen = _executor(executor, slots, scheduler)
+    chosen = _executor(executor, slots, scheduler, cluster)
     working = Worker(
         gradebook,
         chosen,
@@ -65,11 +70,13 @@ def worker(
     say(f"{graded} graded, {working.failed} not.")
 
 
-def _executor(kind: str, slots: int, scheduler: str) -> Executor:
+def _executor(kind: str, slots: int, scheduler: str, cluster: Path | None) -> Executor:
     import os
 
     if scheduler and kind != "dask":
         raise Refusal(f"--scheduler is for --executor dask, not {kind}.")
+    if cluster and kind != "kubernetes":
+        raise Refusal(f"--cluster is for --executor kubernetes, not {kind}.")
     if kind == "pool":
         from autograder.queue.executors.pool import Pool
 
@@ -85,7 +92,25 @@ def _executor(kind: str, slots: int, scheduler: str) -> Executor:
             return Dask(scheduler, slots or None)
         except (ImportError, ConnectionError) as error:
             raise Refusal(str(error)) from None
-    raise Refusal(f"--executor {kind}: there is no such; there are pool, process and dask.")
+    if kind == "kubernetes":
+        from autograder.queue.executors.jobs import Jobs
+
+        if cluster is None:
+            raise Refusal("--executor kubernetes: which cluster? Give --cluster FILE.toml.")
+        try:
+            return Jobs(_cluster(cluster), slots or 10)
+        except FileNotFoundError as error:
+            raise Refusal(str(error)) from None
+    raise Refusal(f"--executor {kind}: there is no such; there are pool, process, dask and kubernetes.")
+
+
+def _cluster(path: Path) -> Cluster:
+    from autograder.queue.kubernetes import Cluster, ClusterError
+
+    try:
+        return Cluster.read(path)
+    except ClusterError as error:
+        raise Refusal(str(error)) from None
 
 
 queue_app = typer.Typer(
@@ -167,6 +192,19 @@ def park(
         for number in jobs:
             decisions.park(book, number, by=who(by), reason=reason)
             say(f"job {number}: parked")
+
+
+@queue_app.command()
+def manifests(
+    cluster: Annotated[Path, typer.Argument(metavar="FILE", help='TOML: image = "registry/name:tag", namespace, ...')],
+) -> None:
+    """Print what has to stand in a Kubernetes cluster for gradings as Jobs: `... | kubectl apply -f -`."""
+    from autograder.queue import kubernetes
+
+    try:
+        say(kubernetes.to_yaml(kubernetes.standing(_cluster(cluster))).rstrip("\n"))
+    except ImportError as error:
+        raise Refusal(str(error)) from None
 
 
 def regrade(

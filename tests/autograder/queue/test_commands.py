@@ -79,7 +79,10 @@ REFUSED = [
     (["regrade", "--all", "--lab", LAB], r"give --lab, --learner or both, or else --all"),
     (["regrade", "--lab", "lab05"], r"there is no lab 'lab05'"),
     (["regrade", "--learner", "nobody"], r"nobody is called 'nobody'"),
-    (["worker", "--executor", "grid"], r"--executor grid: there is no such; there are pool, process and dask"),
+    (
+        ["worker", "--executor", "grid"],
+        r"--executor grid: there is no such; there are pool, process, dask and kubernetes",
+    ),
     (["worker", "--scheduler", "tcp://127.0.0.1:1"], r"--scheduler is for --executor dask"),
     (["worker", "--slots", "-1"], r"--slots.*greater than or equal to 0"),
     (["worker", "--executor", "dask", "--scheduler", "nonsense://x"], r"Dask: no scheduler answers at nonsense://x"),
