@@ -27,6 +27,10 @@ from internals.graph.graphdef import from_json, to_json
 from internals.graph.node import GraphError, Node
 
 
+class UnknownSession(GraphError):
+    """A client asks for a session that was forgotten when this task, or the connection to the client, broke."""
+
+
 @dataclass
 class _Partition:
     """A run of certain fetches and feeds, cut, and what the workers call their parts."""
@@ -112,7 +116,7 @@ class Master:
     def _session(self, message: Message) -> _Session:
         session = self._sessions.get(message.fields["session"])
         if session is None:
-            raise GraphError(f"session: {self.endpoint.name} knows no session of {message.source}. Make another.")
+            raise UnknownSession(f"session: {self.endpoint.name} knows no session of {message.source}. Make another.")
         return session
 
     def _open(self, message: Message) -> Message:

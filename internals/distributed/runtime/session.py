@@ -31,6 +31,9 @@ _clients = itertools.count()
 class RemoteSession(Session):
     """Runs a graph on a cluster. The variables stay on their tasks when it is closed, for other sessions.
 
+    It outlives its master: once that is back, the graph is sent to it again with the next run. What it drew at random
+    begins anew then, and the variables that were kept on the task that died are gone: `uninitialised` names them.
+
     Parameters
     ----------
     target : str
@@ -73,23 +76,27 @@ class RemoteSession(Session):
     ) -> None:
         super().__init__(graph, passes=passes)
         self.deadline = deadline
-        self._master, address = _parts_of(target)
+        self._master, self._address = _parts_of(target)
         self._owned = endpoint is None
         if endpoint is None:
             from internals.distributed.transport import open_endpoint
 
             name = f"client:{os.getpid()}.{next(_clients)}.{os.urandom(3).hex()}"
-            endpoint = open_endpoint(name, transport=address.partition("://")[0], secret=secret)
+            endpoint = open_endpoint(name, transport=self._address.partition("://")[0], secret=secret)
         self.endpoint = endpoint
         try:
-            connected(endpoint, self._master, address, deadline)
-            rules = [name for name in self.passes if name not in OF_THE_PLAN]
-            fields = {"passes": rules, "reuse": "reuse" in self.passes, "tile": "tile" in self.passes}
-            answer = self._ask("session/open", fields, [self._written()], deadline)
+            self._open(deadline)
         except BaseException:
             if self._owned:
                 endpoint.close()
             raise
+
+    def _open(self, deadline: float, died: str | None = None) -> None:
+        """Let the master know the graph."""
+        connected(self.endpoint, self._master, self._address, deadline, died)
+        rules = [name for name in self.passes if name not in OF_THE_PLAN]
+        fields = {"passes": rules, "reuse": "reuse" in self.passes, "tile": "tile" in self.passes}
+        answer = self._told(self._finish(self._start("session/open", fields, [self._written()], deadline), deadline))
         self._name: str = answer.fields["session"]
         self.cluster = ClusterSpec(answer.fields["cluster"])
         self.place: str = answer.fields["place"]
@@ -100,7 +107,7 @@ class RemoteSession(Session):
             raise GraphError("session: it is closed already.")
         try:
             if self._master not in self.endpoint.lost:
-                self._ask("session/close", {}, [], GRACE)
+                self._finish(self._start("session/close", {"session": self._name}, [], GRACE), GRACE)
         except DistributedError:
             pass  # a master that is gone has forgotten it
         finally:
@@ -166,7 +173,7 @@ class RemoteSession(Session):
         Raises
         ------
         PeerLost
-            A task died; names it. The next run goes on as soon as it is back.
+            A task died, the master too; names it. A run goes on once it is back; until then, each says so at once.
         DeadlineExceeded
         GraphError
             What `Session.run` refuses; or the device of a node does not exist.
@@ -234,10 +241,31 @@ class RemoteSession(Session):
             self._ask("session/extend", {}, [self._written()], deadline)
 
     def _ask(self, kind: str, fields: dict[str, Any], arrays: list[np.ndarray], deadline: float | None) -> Message:
+        """What the master answers; a master that does not know the graph any more is sent it again first."""
         seconds = self.deadline if deadline is None else deadline
-        known = {"session": self._name} if kind != "session/open" else {}
-        message = Message(kind, {**known, **fields, "deadline": float(seconds)}, arrays)
-        answer = self.endpoint.call(self._master, message, seconds + GRACE)
+
+        def start() -> int:
+            return self._start(kind, {"session": self._name, **fields}, arrays, seconds)
+
+        try:
+            number = start()
+        except PeerLost as error:  # nothing was asked yet: what is asked twice might be done twice
+            self._open(seconds, error.reason)
+            number = start()
+        answer = self._finish(number, seconds)
+        if answer.kind == FAILED and answer.fields["error"].get("kind") == "UnknownSession":
+            self._open(seconds)
+            answer = self._finish(start(), seconds)
+        return self._told(answer)
+
+    def _start(self, kind: str, fields: dict[str, Any], arrays: list[np.ndarray], seconds: float) -> int:
+        message = Message(kind, {**fields, "deadline": float(seconds)}, arrays)
+        return self.endpoint.start(self._master, message)
+
+    def _finish(self, number: int, seconds: float) -> Message:
+        return self.endpoint.finish(number, seconds + GRACE)
+
+    def _told(self, answer: Message) -> Message:
         if answer.kind == FAILED:
             raise _error(answer.fields["error"])
         return answer
@@ -259,6 +287,6 @@ def _error(record: Mapping[str, Any]) -> Exception:
         return PeerLost(str(record.get("peer")), text.partition(": ")[2] or text)
     if kind == "DeadlineExceeded":
         return DeadlineExceeded(text)
-    if kind == "GraphError":
+    if kind in ("GraphError", "UnknownSession"):
         return GraphError(f"{text} (on {task})")
     return RemoteError(task, kind, text)

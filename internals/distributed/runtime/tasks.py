@@ -52,6 +52,8 @@ class Tasks:
         ------
         DeadlineExceeded
             It does not answer until `end`; names it.
+        PeerLost
+            It died, and is not back.
         MismatchError
             It has another cluster.
         """

@@ -57,8 +57,10 @@ def test_a_task_that_dies_ends_the_step_by_name_and_the_next_runs_when_it_is_bac
         (error,) = failed
         assert isinstance(error, PeerLost)
         assert error.peer == victim
-        with pytest.raises(DeadlineExceeded, match=f"{victim} did not answer"):
-            session.run(after, {turns: 5}, deadline=0.2)
+        for _ in range(2):  # not after the run's deadline, which is long
+            with pytest.raises(PeerLost, match=f"lost {victim}: .*it is not back at inproc") as told:
+                session.run(after, {turns: 5}, deadline=3600.0)
+            assert told.value.peer == victim
         cluster.start(job, int(task))
         assert session.run(after, {turns: 5}) == 6
         assert not any(len(server.worker.rendezvous) for server in cluster.servers.values())
@@ -107,6 +109,36 @@ def test_a_master_that_dies() -> None:
         cluster.start("worker", 1)
         with cluster.session(graph, master="worker:1") as other:
             assert other.run(fetches, feeds)[0] is not None, "the variables are where they were"
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_session_outlives_its_master(seen: bool) -> None:
+    """Whether a run fails while the master is away or not; nodes that were added meanwhile are known to it too."""
+    graph, fetches, feeds = perceptron(True, np.random.default_rng(4))
+    with runtime.InprocCluster(TASKS) as cluster, cluster.session(graph, master="worker:1") as session:
+        session.initialise()
+        session.run(fetches, feeds)
+        want = session.run([node for node in graph.variables if node.device], {})
+        cluster.kill("worker", 1)
+        for _ in range(2 * seen):
+            with pytest.raises(PeerLost, match="worker:1"):
+                session.run(fetches, feeds, deadline=3600.0)
+        cluster.start("worker", 1)
+        with graph:
+            more = graph.constant(np.float64(2.5)) * 2.0
+        assert session.run(more) == 5.0
+        assert session.uninitialised() == {}, "the parameter servers are others"
+        for one, other in zip(session.run([node for node in graph.variables if node.device], {}), want, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert session.run(fetches, feeds)[0] is not None
+
+
+def test_a_master_that_has_forgotten_the_session_is_sent_it_again() -> None:
+    graph, fetches, feeds = perceptron(True, np.random.default_rng(4))
+    with runtime.InprocCluster(TASKS) as cluster, cluster.session(graph) as session:
+        session.initialise()
+        cluster.servers["worker:0"].master._sessions.clear()
+        assert session.run(fetches, feeds)[0] is not None
 
 
 def test_a_client_that_dies_is_forgotten() -> None:
