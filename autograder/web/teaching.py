@@ -97,7 +97,7 @@ class ClassPage(LearnerPage):
         path = self.request.path.removeprefix(self.links.of_class())
         return self.links.of_class(path, **asked, said=said)
 
-    async def page(self, *parts: str, **more: Any) -> None:
+    async def page(self, *parts: Any, **more: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} shows nothing")
 
     async def get(self, *parts: str) -> None:
