@@ -127,6 +127,8 @@ def _manifest(whole: dict[str, Any]) -> Manifest:
         }
         for name, signature in whole["signatures"].items()
     }
+    if not signatures:
+        raise FormatError("it has no signature, so that there is no way to call it")
     return Manifest(
         graph=whole["graph"],
         operations=[_text(name) for name in whole["operations"]],

@@ -128,7 +128,8 @@ class SavedModel:
         if name is None and len(self.signatures) == 1:
             return next(iter(self.signatures.values()))
         if name not in self.signatures:
-            raise ValueError(f"SavedModel: there is no signature {name!r}; there are {', '.join(self.signatures)}.")
+            asked = "which signature?" if name is None else f"there is no signature {name!r}."
+            raise ValueError(f"SavedModel: {asked} There are {', '.join(self.signatures)}.")
         return self.signatures[name]
 
     def take(self, module: LoadedModule) -> None:

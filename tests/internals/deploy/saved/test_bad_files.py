@@ -168,6 +168,7 @@ MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a graph outside": (lambda m: m.update(graph="/etc/passwd"), "names no file"),
     "no weights": (lambda m: m["files"].pop("weights.safetensors"), "weights.safetensors"),
     "no signatures": (lambda m: m.pop("signatures"), "signatures"),
+    "signatures that are none": (lambda m: m["signatures"].clear(), "no signature"),
     "a variable more": (lambda m: m["variables"].update(ghost={"trainable": True}), "ghost"),
     "an input of another shape": (lambda m: x_of(m).update(shape=["batch", 9]), "serve, x"),
     "an input of another dtype": (lambda m: x_of(m).update(dtype="int64"), "serve, x"),
