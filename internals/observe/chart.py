@@ -31,7 +31,9 @@ def line_chart(
     title, across, up : str
         Of the chart, the horizontal and the vertical axis.
     ticks : sequence of str, optional
-        What the horizontal axis calls the indices; the first and the last index unless given.
+        What the horizontal axis calls the indices, from the first to the last; fewer names than there are indices lie
+        evenly between. A name that would run into the one before it is left out. The first and the last index unless
+        given.
     logarithmic : bool
         Powers of ten on the vertical axis; all numbers are positive then.
 
@@ -114,10 +116,28 @@ def _axes(steps: int, scale: _Scale, across: str, up: str, ticks: Sequence[str])
         stroke = f'stroke="{picture.LINE}" stroke-width="{0.35 if number else 1}"'
         drawn.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" {stroke}/>')
         drawn.append(text(LEFT - 8, y + 4, label, anchor="end", fill=picture.MUTED))
-    named = enumerate(ticks) if ticks else ((step, f"{step}") for step in (0, steps - 1))
-    for step, label in named:
-        drawn.append(text(_x(step, steps), HEIGHT - BOTTOM + 18, label, fill=picture.MUTED))
+    for x, label in _names(steps, ticks):
+        drawn.append(text(x, HEIGHT - BOTTOM + 18, label, fill=picture.MUTED))
     drawn.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, across, fill=picture.MUTED))
     turned = f"translate(14 {(TOP + HEIGHT - BOTTOM) / 2:.1f}) rotate(-90)"
     drawn.append(f'<g transform="{turned}">{text(0, 0, up, fill=picture.MUTED)}</g>')
     return "".join(drawn)
+
+
+def _names(steps: int, ticks: Sequence[str]) -> list[tuple[float, str]]:
+    """Where the names of the horizontal axis stand; the last is kept, others give way."""
+    names = list(ticks) or ["0", f"{steps - 1}"][: min(steps, 2)]
+    spread = (steps - 1) / (len(names) - 1) if len(names) > 1 else 0.0
+    places = [(_x(i * spread, steps), name) for i, name in enumerate(names) if name]
+    if not places:
+        return []
+    *others, last = places
+    kept: list[tuple[float, str]] = []
+    for one in others:
+        if all(_apart(one, other) for other in (*kept[-1:], last)):
+            kept.append(one)
+    return [*kept, last]
+
+
+def _apart(one: tuple[float, str], other: tuple[float, str]) -> bool:
+    return abs(one[0] - other[0]) >= (len(one[1]) + len(other[1]) + 2) / 2 * CHARACTER

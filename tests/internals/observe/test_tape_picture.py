@@ -198,3 +198,22 @@ def test_a_chart_takes_arrays_as_it_takes_lists() -> None:
 def test_a_chart_of_nothing_or_of_too_much_is_refused(series: dict) -> None:
     with pytest.raises(ValueError, match="line_chart"):
         line_chart(series, title="t", across="a", up="u")
+
+
+@pytest.mark.parametrize(("count", "ticks", "named"), [
+    (89, ["-0.8", "1.4"], ["-0.8", "1.4"]), (5, list("abcde"), list("abcde")), (7, [], ["0", "6"]), (1, [], ["0"]),
+    (1, ["only"], ["only"]), (60, ["1", *[""] * 20, "in between", *[""] * 37, "60"], ["1", "in between", "60"]), (3, ["one", "two"], ["one", "two"]), (60, [f"{i:.4f}" for i in range(60)], None),
+])  # fmt: skip
+def test_names_of_the_horizontal_axis(count: int, ticks: list[str], named: list[str] | None) -> None:
+    """From the first index to the last, and none over another."""
+    picture = line_chart({"a": [float(i) for i in range(count)]}, title="t", across="the axis", up="y", ticks=ticks)
+    points = re.search(r'<polyline points="([^"]+)"', picture.svg)
+    assert points is not None
+    first, last = (float(points[1].split()[i].partition(",")[0]) for i in (0, -1))
+    found = re.findall(r'<text x="([\d.]+)" y="254.0" text-anchor="middle"[^>]*>([^<]+)</text>', picture.svg)
+    places, names = [float(x) for x, _ in found], [name for _, name in found]
+    assert names == named if named is not None else 2 < len(names) < len(ticks)
+    assert names[-1] == (ticks[-1] if ticks else str(count - 1))
+    assert (places[0], places[-1]) == (first, last)
+    for left, right in itertools.pairwise(zip(places, names, strict=True)):
+        assert right[0] - left[0] > (len(left[1]) + len(right[1])) / 2 * 7.25
