@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class Ownership:
@@ -17,6 +17,28 @@ class Ownership:
     def __init__(self, shards: int) -> None:
         self._owner: list[str | None] = [None] * shards
         self._living: dict[str, int] = {}
+
+    def check(self, trainer: str, rank: int, clocks: Mapping[str, int]) -> None:
+        """Refuse a trainer of a rank that a living one has, or of clocks that are none.
+
+        Raises
+        ------
+        ValueError
+            Names both trainers, or the clock.
+        """
+        if not isinstance(rank, int) or rank < 0:
+            raise ValueError(f"{trainer} says that its rank is {rank!r}; ranks are counted from 0")
+        other = next((name for name, has in self._living.items() if has == rank and name != trainer), None)
+        if other is not None:
+            raise ValueError(
+                f"{trainer} says that its rank is {rank}, and so is that of {other}, which is alive; each "
+                "trainer needs a rank of its own"
+            )
+        for shard, clock in clocks.items():
+            if not shard.isdecimal() or int(shard) >= len(self._owner) or not isinstance(clock, int) or clock < 0:
+                raise ValueError(
+                    f"{trainer} is at step {clock!r} of data shard {shard}; there are {len(self._owner)} shards"
+                )
 
     def join(self, trainer: str, rank: int, claims: Sequence[int] = ()) -> bool:
         """A trainer is there: shard `rank` is its own, and what lost trainers left is shared out anew.

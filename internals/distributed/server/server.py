@@ -226,6 +226,7 @@ class Server:
         known = self._trainers.get(who)
         if known is not None and known != told["token"]:
             raise ValueError(f"there is a trainer {who} here already; each needs a rank of its own")
+        self._owners.check(who, told["rank"], told["clocks"])
         self._left.pop(who, None)
         self._ever.add(who)
         if known is None:
@@ -285,8 +286,9 @@ class Server:
     def _push(self, message: Message, reply: Reply) -> Message | object:
         if stranger := self._stranger(message):
             return stranger
-        contribution = self._store.read(message)
-        seen = message.fields["seen"]
+        contribution, seen = self._store.read(message), message.fields["seen"]
+        if message.fields["pull"]:  # before anything moves: what is refused has not been pushed
+            self._store.check_wanted(message)
         late = self._consistency.late
         for together in self._consistency.take(contribution):
             if not isinstance(self._consistency, Synchronous):

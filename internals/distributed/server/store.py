@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,6 +93,17 @@ class Store:
             raise ValueError(f"{who} pushed for data shard {shard!r}; there are {self._shards}, counted from 0")
         if not isinstance(step, int) or step < 0:
             raise ValueError(f"{who} pushed for step {step!r}; steps are counted from 0")
+        if not isinstance(examples, int | float) or not 0 <= examples < math.inf:
+            raise ValueError(f"{who} pushed examples={examples!r}; it is the size of a batch")
+        if not isinstance(told["seen"], int):
+            raise ValueError(
+                f"{who} pushed what it computed with values of version {told['seen']!r}; expected a number"
+            )
+        counts = [one["arrays"] for one in told["dense"]] + [2] * len(told["rows"])
+        if told["first"] != sum(counts) or sum(counts) > len(message.arrays) or min(counts, default=1) < 1:
+            raise ValueError(
+                f"{who} pushed {len(message.arrays)} arrays, and says that its gradients are {counts} of them"
+            )
         if self.layout is None and (told["dense"] or not self.tables):
             raise DistributedError(f"{who} pushed before the parameters were initialised; call init first")
         found = Contribution(shard, step, float(examples), message=message)
@@ -99,6 +111,8 @@ class Store:
         for one in told["dense"]:
             written = [next(arrays) for _ in range(one["arrays"])]
             name = one["name"]
+            if name in found.dense:
+                raise ValueError(f"{who} pushed two gradients of {name!r} at once")
             if name in self.dense:
                 held = self.dense[name].values
                 try:
@@ -144,7 +158,12 @@ class Store:
                 one.drop_old(version)
 
     def check_wanted(self, message: Message) -> None:
-        """Raise unless the rows that a message asks for can be there."""
+        """Raise unless what a message asks for can be there."""
+        shard, step, who = message.fields["next_shard"], message.fields["next_step"], message.source
+        if shard is not None and (not isinstance(shard, int) or not 0 <= shard < self._shards):
+            raise ValueError(f"{who} pulls for data shard {shard!r}; there are {self._shards}, counted from 0")
+        if not isinstance(step, int) or step < 0:
+            raise ValueError(f"{who} pulls for step {step!r}; steps are counted from 0")
         for ids, name in self._wanted(message):
             self.table(name, message.source).spec.check_ids(ids, f"{message.source} pulls table {name!r}")
 
@@ -174,8 +193,10 @@ class Store:
         self.layout = plain["layout"]
 
     def _wanted(self, message: Message) -> list[tuple[np.ndarray, str]]:
-        ids = message.arrays[message.fields.get("first", 0) :]
-        return list(zip(ids, message.fields["tables"], strict=True))
+        ids, tables = message.arrays[message.fields.get("first", 0) :], message.fields["tables"]
+        if len(ids) != len(tables):
+            raise ValueError(f"{message.source} asks for rows of {len(tables)} tables with the ids of {len(ids)}")
+        return list(zip(ids, tables, strict=True))
 
 
 def _difference(who: str, theirs: dict[str, Any], ours: dict[str, Any]) -> str:

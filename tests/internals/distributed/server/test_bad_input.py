@@ -191,6 +191,124 @@ def test_messages_that_no_client_sends(job: Job) -> None:
     assert client.pull()["w"].shape == (5, 4)
 
 
+def told(client: Client, **changed: Any) -> dict[str, Any]:
+    """The fields of a push of a gradient of "b" by this trainer, but for what is changed."""
+    fields = {
+        "shard": 0, "step": 0, "examples": 1.0, "dense": [{"name": "b", "codec": "plain", "arrays": 1}], "rows": [],
+        "first": 1, "token": client._links._token, "generation": 0, "seen": 0, "news": 0, "pull": True,
+        "next_step": 0, "next_shard": None, "values": True, "tables": [], "create": True,
+    }  # fmt: skip
+    return fields | changed
+
+
+TWICE = [{"name": "b", "codec": "plain", "arrays": 1}] * 2
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("mode", [{"mode": "sync"}, {"mode": "async"}, {"mode": "ssp", "staleness": 1}], ids=str)
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"examples": NAN}, "trainer:0 pushed examples=nan"),
+        ({"examples": INF}, "examples=inf"),
+        ({"examples": -1.0}, "examples=-1.0"),
+        ({"examples": "6"}, "examples='6'"),
+        ({"seen": "0"}, "values of version '0'"),
+        ({"seen": None}, "values of version None"),
+        ({"first": 2}, r"pushed 1 arrays, and says that its gradients are \[1\] of them"),
+        ({"dense": TWICE, "first": 2}, r"pushed 1 arrays, and says that its gradients are \[1, 1\]"),
+        ({"dense": [{"name": "b", "codec": "plain", "arrays": 0}], "first": 0}, r"its gradients are \[0\]"),
+        ({"dense": [{"name": "b", "codec": "huffman", "arrays": 1}]}, "pushed 'b': there is no compression 'huffman'"),
+        ({"dense": [{"name": "q", "codec": "plain", "arrays": 1}]}, "a gradient of 'q', which is not held here"),
+        ({"shard": 2}, "pushed for data shard 2; there are 2"),
+        ({"shard": "0"}, "pushed for data shard '0'"),
+        ({"step": 1.5}, "pushed for step 1.5"),
+        ({"next_shard": 2}, "trainer:0 pulls for data shard 2; there are 2"),
+        ({"next_shard": -1}, "pulls for data shard -1"),
+        ({"next_step": -1}, "pulls for step -1"),
+        ({"next_step": "1"}, "pulls for step '1'"),
+        ({"tables": ["t"]}, "trainer:0 asks for rows of 1 tables with the ids of 0"),
+    ],
+)
+def test_a_push_that_no_client_sends_moves_nothing(mode: dict[str, Any], changed: dict[str, Any], said: str) -> None:
+    """Neither a clock nor a parameter: a push that is refused can be made again."""
+    one = Job(servers=1, shards=2, **mode)
+    client = one.client()
+    client.init(parameters())
+    with pytest.raises(RemoteError, match=f"server:0 answered .*{said}"):
+        client.endpoint.call("server:0", Message("push", told(client, **changed), [np.ones(4)]), 5.0)
+    (stats,) = client.stats()
+    assert stats["clocks"] == [0, 0]
+    assert stats["version"] == stats["repeated"] == 0
+    np.testing.assert_array_equal(client.pull(0)["b"], parameters()["b"])
+    good = Message("push", told(client), [np.ones(4)])
+    assert client.endpoint.call("server:0", good, 5.0).fields["version"] == (one.servers[0].mode != "sync")
+    one.close()
+
+
+def test_two_gradients_of_one_parameter_in_a_push() -> None:
+    one = Job(servers=1, shards=2)
+    client = one.client()
+    client.init(parameters())
+    twice = Message("push", told(client, dense=TWICE, first=2), [np.ones(4)] * 2)
+    with pytest.raises(RemoteError, match="trainer:0 pushed two gradients of 'b' at once"):
+        client.endpoint.call("server:0", twice, 5.0)
+    one.close()
+
+
+@pytest.mark.parametrize("arguments", [{"shard": 2}, {"shard": -1}, {"step": -1}])
+def test_a_pull_that_does_not_fit(job: Job, arguments: dict[str, int]) -> None:
+    client = job.client()
+    client.init(parameters())
+    ((what, value),) = arguments.items()
+    with pytest.raises(RemoteError, match=f"trainer:0 pulls for (data )?{what} {value}"):
+        client.pull(**arguments)
+
+
+def test_a_step_that_is_pushed_again_counts_once_whatever_is_in_it(job: Job) -> None:
+    one, other = job.client(0), job.client(1)
+    for client in (one, other):
+        client.init(parameters())
+    pushed = {name: np.ones_like(value) for name, value in parameters().items()}
+    for factor in (1.0, 100.0, 1.0):
+        assert one.push({name: factor * value for name, value in pushed.items()}, step=0)
+    values = other.pushpull(pushed, step=0)
+    np.testing.assert_allclose(values["b"], parameters()["b"] - 0.1)
+    assert [told["repeated"] for told in one.stats()] == [2, 2]
+
+
+def test_two_trainers_of_one_rank(job: Job) -> None:
+    """Under two names: the transport can't know. The first goes on, and the rank is free once it has left."""
+    first = job.client(0)
+    first.init(parameters())
+    with pytest.raises(RemoteError, match="trainer:7 says that its rank is 0, and so is that of trainer:0, which is"):
+        Client(job.network.endpoint("trainer:7"), job.addresses, rank=0, patience=5.0)
+    assert first.push({}, step=0)
+    first.close(done=False)
+    second = Client(job.network.endpoint("trainer:8"), job.addresses, rank=0, patience=5.0)
+    assert second.shards == [0]
+    second.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"rank": -1}, "its rank is -1"),
+        ({"rank": "0"}, "its rank is '0'"),
+        ({"clocks": {"2": 1}}, "at step 1 of data shard 2; there are 2 shards"),
+        ({"clocks": {"-1": 1}}, "of data shard -1"),
+        ({"clocks": {"0": -3}}, "at step -3 of data shard 0"),
+        ({"clocks": {"0": "9"}}, "at step '9'"),
+    ],
+)
+def test_a_hello_that_no_client_says(job: Job, changed: dict[str, Any], said: str) -> None:
+    client = job.client()
+    hello = {"token": client._links._token, "rank": 0, "clocks": {}, "servers": 2, "index": 0, "shards": []}
+    with pytest.raises(RemoteError, match=said):
+        client.endpoint.call("server:0", Message("hello", hello | changed), 5.0)
+    assert client.stats()[0]["clocks"] == [0, 0]
+
+
 def test_a_step_that_can_t_be_taken_ends_the_job_for_all() -> None:
     """More rows in one step than the table may hold: who waits at the barrier hears of it too."""
     one = Job(servers=1, shards=2)
