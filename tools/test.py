@@ -14,8 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = str(min(os.cpu_count() or 1, 8))
-# Loading nbval costs three seconds in every worker, for grammars that only notebooks need.
-PLAIN = ["-p", "no:nbval", "-p", "no:anyio"]
+# Plugins that cost more than most tests take: nbval loads grammars that only notebooks need, three seconds in every
+# worker; logging puts a handler on each of torch's forty loggers, three times in every test.
+PLAIN = [argument for plugin in ("nbval", "anyio", "logging") for argument in ("-p", f"no:{plugin}")]
 SIDE_BY_SIDE = ["-n", WORKERS, "--dist", "worksteal", *PLAIN]
 NBVAL = ["--nbval", "--nbval-kernel-name", "python3", "--ignore-glob", "tests/*.ipynb"]
 TIMED = ("attacks", "oracles", "practice", "ranks", "run", "sandbox")
@@ -42,7 +43,14 @@ PARTS = {
 }
 SITE = "COURSE_SITE_IS_BUILT"
 """Tells tests/book that the site was built a moment ago."""
-QUICK = {"the inner loop": [*SIDE_BY_SIDE, "-m", "not slow and not browser and not gpu", "tests"]}
+# A thread for each test's time limit costs more than the test; a signal is cheap, though it can't end a loop in C.
+QUICK = {
+    "the inner loop": [
+        *SIDE_BY_SIDE,
+        "--timeout-method=signal",
+        *("-m", "not slow and not browser and not gpu", "tests"),
+    ]
+}
 
 
 def build_site(environment: dict[str, str]) -> bool:

@@ -111,13 +111,13 @@ def test_what_a_handler_does_wrong_is_the_callers_error_and_the_next_call_works(
     assert one.call("two", Message("echo", {"x": 1}), WAIT).fields == {"x": 1}
 
 
-def test_a_call_has_one_answer(two: tuple[Endpoint, Endpoint], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_has_one_answer(two: tuple[Endpoint, Endpoint], logged: Any) -> None:
     one, other = two
     other.on("twice", twice)
     other.on("echo", echo)
     assert one.call("two", Message("twice"), WAIT).fields == {"n": 1}
     assert one.call("two", Message("echo", {"n": 5}), WAIT).fields == {"n": 5}
-    assert "already given" in caplog.text
+    assert "already given" in logged.text
 
 
 def test_a_handler_that_waits_is_told_that_it_cant(two: tuple[Endpoint, Endpoint]) -> None:

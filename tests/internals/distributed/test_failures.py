@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import socket
@@ -159,7 +158,7 @@ def test_a_restarted_peer_may_come_before_its_death_was_noticed(start: Starter) 
             assert one.receive("x", "two", WAIT).fields == {"of": "second"}
 
 
-def test_two_that_live_cant_have_one_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_that_live_cant_have_one_name(logged: Any) -> None:
     with open_endpoint("hub") as hub, open_endpoint("two") as first, open_endpoint("two") as second:
         first.connect("hub", hub.address, WAIT)
         with pytest.raises(DuplicateName, match="a living process goes by the name 'two' already"):
@@ -230,19 +229,19 @@ def test_a_port_of_another_protocol_is_named(one: Endpoint, says: bytes) -> None
     ],
 )
 def test_another_secret_on_loopback_is_refused_and_logged(
-    ours: Any, theirs: Any, error: type, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ours: Any, theirs: Any, error: type, logged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JOB_SECRET", raising=False)
     with open_endpoint("one", secret=ours) as one, open_endpoint("two", secret=theirs) as two:
-        with caplog.at_level(logging.WARNING), pytest.raises(error, match="does not hold the key of this job"):
+        with pytest.raises(error, match="does not hold the key of this job"):
             two.connect("one", one.address, WAIT)
-        assert "one: refused two" in caplog.text
+        assert "one: refused two" in logged.text
         assert one.lost == {}
         with pytest.raises(ValueError, match="connect to 'two' first"):
             one.send("two", Message("x"))
 
 
-def test_another_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_job_is_refused(logged: Any) -> None:
     with (
         open_endpoint("one", job="run/1") as one,
         open_endpoint("two", job="run/0") as two,
@@ -351,14 +350,13 @@ def hello_of(**changes: Any) -> list[bytes]:
     ],
 )
 def test_a_stranger_is_told_logged_and_nothing_else(
-    one: Endpoint, stranger: zmq.Socket[bytes], frames: list[bytes], says: str, caplog: pytest.LogCaptureFixture
+    one: Endpoint, stranger: zmq.Socket[bytes], frames: list[bytes], says: str, logged: Any
 ) -> None:
-    with caplog.at_level(logging.WARNING):
-        stranger.send_multipart(frames)
-        assert stranger.poll(int(1000 * WAIT))
-        answer = stranger.recv_multipart()
+    stranger.send_multipart(frames)
+    assert stranger.poll(int(1000 * WAIT))
+    answer = stranger.recv_multipart()
     assert HEAD.unpack_from(answer[0])[2] == NUMBERS["no"]
-    assert says in caplog.text
+    assert says in logged.text
     with open_endpoint("two") as two:
         two.connect("one", one.address, WAIT)
         two.send("one", Message("x", {"n": 1}))
@@ -366,14 +364,13 @@ def test_a_stranger_is_told_logged_and_nothing_else(
 
 
 def test_a_stranger_who_sends_garbage_without_end_does_not_fill_the_log(
-    one: Endpoint, stranger: zmq.Socket[bytes], caplog: pytest.LogCaptureFixture
+    one: Endpoint, stranger: zmq.Socket[bytes], logged: Any
 ) -> None:
-    with caplog.at_level(logging.WARNING):
-        for _ in range(100):
-            stranger.send(os.urandom(30))
-            assert stranger.poll(int(1000 * WAIT))
-            assert HEAD.unpack_from(stranger.recv_multipart()[0])[2] == NUMBERS["no"]
-    said = [record.getMessage() for record in caplog.records]
+    for _ in range(100):
+        stranger.send(os.urandom(30))
+        assert stranger.poll(int(1000 * WAIT))
+        assert HEAD.unpack_from(stranger.recv_multipart()[0])[2] == NUMBERS["no"]
+    said = [record.getMessage() for record in logged.records]
     assert len(said) == 7
     assert "(64 times by now)" in said[-1]
 

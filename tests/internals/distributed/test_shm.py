@@ -133,7 +133,7 @@ def test_memory_that_its_owner_gives_up_is_let_go_of(
 
 @pytest.mark.slow
 def test_where_memory_runs_out_arrays_go_through_the_socket(
-    two: tuple[ShmEndpoint, ShmEndpoint], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    two: tuple[ShmEndpoint, ShmEndpoint], monkeypatch: pytest.MonkeyPatch, logged: Any
 ) -> None:
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
@@ -143,7 +143,7 @@ def test_where_memory_runs_out_arrays_go_through_the_socket(
     (arrived,) = passed(*two, array)
     assert (arrived == array).all()
     assert not in_shared_memory(arrived)
-    assert "no more shared memory" in caplog.text
+    assert "no more shared memory" in logged.text
 
 
 @pytest.mark.slow
