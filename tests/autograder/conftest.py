@@ -127,13 +127,19 @@ def emptied(address: str) -> str:
     return address
 
 
+@pytest.fixture
+def emptied_postgresql_book(postgresql_book: str) -> str:
+    """The address of an empty gradebook on PostgreSQL."""
+    return emptied(postgresql_book)
+
+
 @pytest.fixture(params=BOTH)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty gradebook is, on each database."""
     if request.param == "sqlite":
         shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "gradebook.sqlite")
         return f"sqlite:///{tmp_path / 'gradebook.sqlite'}"
-    return emptied(request.getfixturevalue("postgresql_book"))
+    return str(request.getfixturevalue("emptied_postgresql_book"))
 
 
 @pytest.fixture
