@@ -202,7 +202,8 @@ def test_a_chart_of_nothing_or_of_too_much_is_refused(series: dict) -> None:
 
 @pytest.mark.parametrize(("count", "ticks", "named"), [
     (89, ["-0.8", "1.4"], ["-0.8", "1.4"]), (5, list("abcde"), list("abcde")), (7, [], ["0", "6"]), (1, [], ["0"]),
-    (1, ["only"], ["only"]), (60, ["1", *[""] * 20, "in between", *[""] * 37, "60"], ["1", "in between", "60"]), (3, ["one", "two"], ["one", "two"]), (60, [f"{i:.4f}" for i in range(60)], None),
+    (1, ["only"], ["only"]), (60, ["1", *[""] * 20, "between", *[""] * 37, "60"], ["1", "between", "60"]),
+    (3, ["one", "two"], ["one", "two"]), (60, [f"{i:.4f}" for i in range(60)], None),
 ])  # fmt: skip
 def test_names_of_the_horizontal_axis(count: int, ticks: list[str], named: list[str] | None) -> None:
     """From the first index to the last, and none over another."""
