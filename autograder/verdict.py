@@ -29,6 +29,9 @@ SMALL = 12
 PATIENCE = 5
 """A task's cases may take this many times the limit of one call, all together."""
 
+SLOW, OVERDUE = 0.2, 3
+"""A case that fails and takes this share of the limit of one call is overdue; so many of them are enough."""
+
 EXAMINED = 12
 """Wrong answers that are diagnosed, the smallest first."""
 
@@ -120,12 +123,21 @@ def _has(task: Task, part: Property, one: Tried) -> bool:
 
 
 def try_all(runner: Calls, task: Task, cases: list[Case]) -> tuple[list[Tried], bool]:
-    """Call the task on its cases until the sandbox dies or the patience ends; whether it ended."""
+    """Call the task on its cases until the sandbox dies or the patience ends; whether it ended.
+
+    Where a few cases fail and each takes long, as ranks in an endless loop do, the verdict is known and the others are
+    not waited for, unless points are given for parts of it.
+    """
     tried: list[Tried] = []
     deadline = time.monotonic() + PATIENCE * task.limit
+    overdue = 0
     for case in cases:
+        began = time.monotonic()
         tried.append(try_one(runner, task, case))
         if isinstance(tried[-1].outcome, (Died, Missing)):
+            break
+        overdue += not tried[-1].passed and time.monotonic() - began > SLOW * task.limit
+        if overdue == OVERDUE and not task.properties:
             break
         if time.monotonic() > deadline and len(tried) < len(cases):
             return tried, True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,34 @@ def test_right_but_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     result, runner = judged(lambda x: 2 * x)
     assert (result.verdict, result.cause, runner.calls) == ("failed", "time", 1)
     assert "too slow" in result.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "factor", "called"),
+    [(3.0, 3, verdict.OVERDUE), (3.0, 2, None), (0.1, 3, None)],
+    ids=["wrong and slow", "right and slow", "wrong and quick"],
+)
+def test_a_few_overdue_cases_are_enough_to_tell_that_it_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, factor: int, called: int | None
+) -> None:
+    """On a clock that only calls move. Right answers are waited for, however slow, as long as there is patience."""
+    now = [0.0]
+    monkeypatch.setattr(verdict.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(verdict, "PATIENCE", 1000)
+    monkeypatch.setattr(verdict, "smaller_case", lambda *_: None)
+
+    def function(x: Any) -> Any:
+        now[0] += seconds
+        return factor * x
+
+    of = replace(DOUBLE, limit=8.0)
+    runner = Direct(function)
+    tried, _ = verdict.try_all(runner, of, AnswerKey(make_lab(of), 5, ORACLES).cases(of))
+    if called is None:
+        assert runner.calls == 4 + 25
+    else:
+        assert sum(not one.passed for one in tried) == called
+        assert not tried[-1].passed
 
 
 def test_without_a_sure_answer_there_is_no_verdict() -> None:
