@@ -15,6 +15,7 @@ PAGES = [
     "book/reader",
     "book/learner",
     "book/instructor",
+    "book/security",
     "book/contributor",
     "book/contents",
     "book/ops",

@@ -1,0 +1,23 @@
+"""The book's page on security names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "book" / "security.md").read_text(encoding="utf-8")
+NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
+
+
+@pytest.mark.parametrize(("file", "test"), NAMED)
+def test_what_the_page_names_is_there(file, test):
+    assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(encoding="utf-8"), re.M)
+
+
+def test_every_row_of_its_tables_names_a_test():
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith(("| tried", "|---"))]
+    assert len(rows) >= 20
+    assert [row for row in rows if "::test_" not in row] == []
