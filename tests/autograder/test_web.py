@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import http.cookies
 import json
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +73,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         ungraded = gradebook.submit(b"{}", learner=ME, filename="later.ipynb", **keep)
         theirs = gradebook.submit(b"[]", learner="bob", filename="theirs.ipynb", **keep)
         gradebook.record(theirs.submission_id, report(RIGHT, WRONG, sha256=theirs.sha256))
-    with running(home, labs, f"--Classroom.book={book}", AUTOGRADER_HOME=str(home), JUPYTERHUB_USER=ME) as port:
+        environment = {"AUTOGRADER_HOME": str(home), "JUPYTERHUB_USER": ME, "AUTOGRADER_INSTRUCTOR": "1"}
+    with running(home, labs, f"--Classroom.book={book}", **environment) as port:
         yield Server(port, home, book, mine.submission_id, ungraded.submission_id, theirs.submission_id, data)
 
 
@@ -243,6 +246,50 @@ def test_broken_gradebook_is_a_503_with_the_reason(server):
         for path, other in aside.items():
             other.rename(path)
     assert server.get("/autograder/").status == 200
+
+
+class Cookies:
+    """A browser that logged in with the token once, and sends cookies from then on."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.kept: dict[str, str] = {}
+        self.ask("GET", f"/autograder/?token={TOKEN}")
+
+    def ask(self, method: str, path: str, form: dict[str, str] | None = None) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.kept.items())}
+        headers |= {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+        try:
+            connection.request(method, path, urllib.parse.urlencode(form) if form else None, headers)
+            response = connection.getresponse()
+            for line in response.headers.get_all("Set-Cookie") or []:
+                self.kept |= {name: morsel.value for name, morsel in http.cookies.SimpleCookie(line).items()}
+            return Answer(response.status, response.headers, response.read().decode(errors="replace"))
+        finally:
+            connection.close()
+
+
+@pytest.mark.slow
+def test_forms_work_on_jupyters_own_log_in_and_not_without_their_token(server):
+    browser = Cookies(server.port)
+    form = {"do": "adjust", "lab": "lab05_tape", "learner": "bob", "way": "add", "points": "1", "why": "a reason"}
+    assert "bob" in browser.ask("GET", "/autograder/class/").body
+    refused = browser.ask("POST", "/autograder/class/learner?name=bob", form)
+    assert refused.status == 403
+    assert "Nothing was changed" in refused.body
+    taken = browser.ask("POST", "/autograder/class/learner?name=bob", form | {"_xsrf": browser.kept["_xsrf"]})
+    assert taken.headers["Location"] == "/autograder/class/learner?name=bob&said=adjusted"
+    assert "a reason" in browser.ask("GET", taken.headers["Location"]).body
+    assert browser.ask("POST", "/autograder/language", {"language": "zh", "_xsrf": browser.kept["_xsrf"]}).status == 303
+    assert '<html lang="zh">' in browser.ask("GET", "/autograder/").body
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["//evil.example/", "https://evil.example/", "/\\evil.example/"])
+def test_the_log_in_leads_nowhere_else(server, place):
+    answer = Cookies(server.port).ask("GET", "/login?" + urllib.parse.urlencode({"next": place}))
+    assert not answer.headers.get("Location", "/").startswith(("//", "http", "/\\"))
 
 
 @pytest.mark.slow

@@ -313,6 +313,21 @@ def test_numbers_that_are_none(class_: Class, number):
     assert class_.as_("ines").get(f"class/submission/{quoted}").status == 404
 
 
+def test_on_ones_own_server_there_is_no_class_unless_it_is_asked_for(class_: Class, tmp_path):
+    from class_pages import serve
+
+    from autograder.web.handlers import Rooms
+
+    assert Rooms().teachers == "nobody"
+    for teachers, status in (("nobody", 404), ("owner", 200)):
+        port, end = serve(class_.url, tmp_path, teachers)
+        try:
+            for who in ("ines", "ada"):
+                assert Class(port, class_.url, 0, 0, 0).as_(who).get("class/").status == status
+        finally:
+            end()
+
+
 def test_nobody_is_an_instructor_by_a_name_that_looks_alike(class_: Class):
     for name in ("Ines", "ines ", "inеs", "ines\0", "INES", "ines%"):  # one has a Cyrillic letter
         assert class_.as_(name).get("class/").status in (302, 404)
