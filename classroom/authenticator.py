@@ -112,3 +112,41 @@ async def still_in(name: str) -> bool | dict[str, Any]:
     if person is not None and person.left_at is not None:
         return False
     return {"name": name, "groups": groups_of(person)}
+
+
+async def known_or_new(
+    name: str, *, enrol: bool, shown_as: str = "", lti_id: str | None = None, roles: list[str] | None = None
+) -> dict[str, Any] | None:
+    """The person that an identity provider has told of: None where they may not come in.
+
+    Parameters
+    ----------
+    enrol : bool
+        Add to the class who is not in it yet. Who has left stays out.
+    lti_id : str, optional
+        Their ``sub`` on a learning platform; whoever has it in the gradebook is that person, under the name there.
+    roles : list of str, optional
+        For a person who is new.
+    """
+
+    def find() -> str | None:
+        with open_gradebook(Place.current().gradebook) as book:
+            if lti_id:
+                same = [one for one in roster.people(book, left=True) if one.lti_id == lti_id]
+                if same:
+                    return None if same[0].left_at is not None else same[0].name
+            person = roster.person(book, name)
+            if person is not None and (person.left_at is not None or (lti_id and person.lti_id)):
+                return None  # who has left; or another person of the platform has this name
+            if person is None and not (enrol and NAME.fullmatch(name)):
+                return None
+            if person is None or lti_id:
+                new = None if person is not None else roles
+                roster.enrol(book, name, by="log-in", roles=new, shown_as=shown_as or None, lti_id=lti_id)
+            return name
+
+    try:
+        found = await asyncio.to_thread(find)
+    except GradebookError as error:
+        raise web.HTTPError(503, str(error).replace("%", "%%")) from error
+    return None if found is None else {"name": found}

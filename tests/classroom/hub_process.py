@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,21 @@ class Session:
                 return Answer(reply.status, reply.geturl(), reply.read().decode(errors="replace"), dict(reply.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.url, error.read().decode(errors="replace"), dict(error.headers))
+
+    def watch_redirect(self, path: str, see: Callable[[str], None]) -> None:
+        """Ask, and instead of following where it leads, tell it."""
+
+        class Stay(urllib.request.HTTPRedirectHandler):
+            def redirect_request(self, *given: Any) -> None:
+                see(given[-1])
+
+        cookies = urllib.request.HTTPCookieProcessor(self.jar)
+        opener = urllib.request.build_opener(cookies, urllib.request.ProxyHandler({}), Stay())
+        try:
+            opener.open(self.base + path, timeout=120).close()
+        except urllib.error.HTTPError as error:
+            if error.code not in (301, 302, 303, 307):
+                raise
 
     def cookie(self, name: str, path: str) -> str:
         return next((one.value or "" for one in self.jar if one.name == name and one.path == path), "")

@@ -22,7 +22,7 @@
     const [{ INotebookTracker }, apputils, { ServerConnection }, { URLExt }] = await Promise.all(
       ['@jupyterlab/notebook', '@jupyterlab/apputils', '@jupyterlab/services', '@jupyterlab/coreutils'].map(module)
     );
-    const { ICommandPalette, Notification, ToolbarButton } = apputils;
+    const { ICommandPalette, Notification, ToolbarButton, showErrorMessage } = apputils;
     const settings = ServerConnection.makeSettings();
     const under = path => URLExt.join(settings.baseUrl, 'classroom', path);
 
@@ -91,8 +91,13 @@
         }
         const state = await settled(taken, tell);
         say(`${taken.line} ${state.words}`, state.state === 'graded' ? 'success' : 'warning', taken.page);
+        if (state.state === 'parked') {
+          void showErrorMessage('Submit', `${taken.line} ${state.words}`);
+        }
       } catch (error) {
-        say(error.message, 'error');
+        // A notification shows 140 characters; why nothing was handed in may take more.
+        Notification.dismiss(id);
+        void showErrorMessage('Submit', error.message);
       } finally {
         busy.delete(context.path);
         mark(panel);
