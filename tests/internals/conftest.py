@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The inner loop does without TensorFlow; a module that brings it costs every worker nine seconds."""
     if "not slow" in session.config.option.markexpr and "tensorflow" in sys.modules:
-        raise pytest.UsageError("a test module imports tensorflow; take the fixture `tf`, or `from frameworks import tf`")
+        raise pytest.UsageError(
+            "a test module imports tensorflow; take the fixture `tf`, or `from frameworks import tf`"
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,3 +55,26 @@ def tf() -> Any:
 
     tensorflow.config.set_visible_devices([], "GPU")
     return tensorflow
+
+
+class Logged(logging.Handler):
+    """What the framework logs; pytest's own capturing costs every test of the suite more than most of them take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(map(self.format, self.records))  # with the traceback where there is one
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    logger, handler = logging.getLogger("internals"), Logged()
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)

@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from internals.distributed.transport import Endpoint, Network, open_endpoint
-
-
-class Logged(logging.Handler):
-    """What this package logs; pytest's own capturing costs every test of the suite more than most of them take."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.records: list[logging.LogRecord] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(record)
-
-    @property
-    def text(self) -> str:
-        return "\n".join(map(self.format, self.records))  # with the traceback where there is one
-
-
-@pytest.fixture
-def logged() -> Iterator[Logged]:
-    logger, handler = logging.getLogger("internals.distributed"), Logged()
-    logger.addHandler(handler)
-    yield handler
-    logger.removeHandler(handler)
-
 
 Opener = Callable[[str], Endpoint]
 REAL = [pytest.param(name, marks=pytest.mark.slow) for name in ("tcp", "shm")]
