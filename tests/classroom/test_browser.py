@@ -88,21 +88,6 @@ def test_submit_feedback_and_what_the_instructor_sees(learner: Any, hub: Hub, ne
     assert "404" in learner.ask(TEXT)
 
 
-def test_the_notebook_is_saved_before_it_is_handed_in(learner: Any, hub: Hub) -> None:
-    put(hub, "ada", "unsaved.ipynb", "import numpy as np", "pass")
-    learner.open(f"{hub.base}/user/ada/lab/tree/unsaved.ipynb?reset")
-    learner.wait(f"Boolean({BUTTON})", 120)
-    cells = f"document.querySelectorAll('{PANEL} .jp-CodeCell .cm-content')"
-    learner.wait(f"{cells}.length >= 2", 60)
-    learner.ask(f"{cells}[1].focus()")
-    learner.call("Input.insertText", text="mul_rule = 'typed and not saved'  # ")
-    learner.wait(f"{cells}[1].innerText.includes('typed and not saved')")
-    learner.ask(f"{BUTTON}.click()")
-    learner.wait(f"({TOAST}).includes('points')", 100)
-    saved = json.loads((hub.state / "homes" / "ada" / "labs" / "unsaved.ipynb").read_text())
-    assert "typed and not saved" in "".join("".join(one["source"]) for one in saved["cells"])
-
-
 def test_a_notebook_of_no_lab_has_no_button(learner: Any, hub: Hub) -> None:
     put(hub, "ada", "notes.ipynb", "1 + 1", lab="")
     learner.open(f"{hub.base}/user/ada/lab/tree/notes.ipynb?reset")
@@ -124,3 +109,19 @@ def test_the_button_fits_a_phone_and_the_keyboard(learner: Any, hub: Hub, tmp_pa
     assert learner.ask(f"{BUTTON}.getAttribute('aria-label') ?? {BUTTON}.innerText") == "Submit"
     commands = "document.querySelector('.jp-NotebookPanel-toolbar').getAttribute('role')"
     assert learner.ask(commands) == "toolbar"
+
+
+def test_the_notebook_is_saved_before_it_is_handed_in(learner: Any, hub: Hub) -> None:
+    # The last one: a page that was typed into asks before it is left.
+    put(hub, "ada", "unsaved.ipynb", "import numpy as np", "pass")
+    learner.open(f"{hub.base}/user/ada/lab/tree/unsaved.ipynb?reset")
+    learner.wait(f"Boolean({BUTTON})", 120)
+    cells = f"document.querySelectorAll('{PANEL} .jp-CodeCell .cm-content')"
+    learner.wait(f"{cells}.length >= 2", 60)
+    learner.ask(f"{cells}[1].focus()")
+    learner.call("Input.insertText", text="mul_rule = 'typed and not saved'  # ")
+    learner.wait(f"{cells}[1].innerText.includes('typed and not saved')")
+    learner.ask(f"{BUTTON}.click()")
+    learner.wait(f"({TOAST}).includes('points')", 100)
+    saved = json.loads((hub.state / "homes" / "ada" / "labs" / "unsaved.ipynb").read_text())
+    assert "typed and not saved" in "".join("".join(one["source"]) for one in saved["cells"])

@@ -30,7 +30,8 @@ class Both(OAuthAuthenticator, LTIAuthenticator):
         return OAuthAuthenticator.get_handlers(self, app) + LTIAuthenticator.get_handlers(self, app)
 
     async def authenticate(self, handler, data):
-        kind = LTIAuthenticator if "id_token" in data else OAuthAuthenticator
+        self.enrol = "id_token" in data
+        kind = LTIAuthenticator if self.enrol else OAuthAuthenticator
         return await kind.authenticate(self, handler, data)
 
 
