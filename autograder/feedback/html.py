@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from autograder.feedback import words
 from autograder.feedback.catalogue import language, say
+from autograder.feedback.sentences import told
 from autograder.report import Report
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     env.filters |= {"prose": prose, "points": words.points, "number": words.number}
-    env.globals |= {"words": words, "say": say, "language": language}
+    env.globals |= {"words": words, "say": say, "language": language, "told": told}
     return env
 
 
@@ -84,7 +85,7 @@ def page(report: Report, links: Iterable[tuple[str, str]] = (), *, submitted: bo
         _templates()
         .get_template("page.html")
         .render(
-            report=report,
+            report=told(report),
             links=list(links),
             mode=words.recorded_mode(report) if submitted else words.mode(report),
             css=Markup(asset("page.css")),
@@ -100,7 +101,7 @@ def fragment(report: Report, *, before: str = "", link: str = "", label: str = "
         _templates()
         .get_template("fragment.html")
         .render(
-            report=report,
+            report=told(report),
             before=before,
             link=link,
             label=label,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from autograder.feedback import words
 from autograder.feedback.catalogue import say
+from autograder.feedback.sentences import told
 from autograder.report import CounterExample, Report, TaskResult
 
 COLOURS = {
@@ -108,7 +109,7 @@ def show(report: Report, console: Console | None = None) -> None:
     """Print `report` to the terminal (or to `console`)."""
     console = console or Console(highlight=False)
     console.print(Rule(plain(report.title or report.lab, "bold"), align="left"))
-    for task in report.tasks:
+    for task in told(report).tasks:
         console.print(_task(task))
         console.print()
     console.print(plain(words.summary(report), "bold"))
@@ -131,7 +132,7 @@ def brief(report: Report, width: int = 100) -> str:
     """The tasks alone, as plain text, for a check. Reads the same each time if all is right."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=width, color_system=None, highlight=False, force_terminal=False)
-    for task in report.tasks:
+    for task in told(report).tasks:
         console.print(_task(task))
     for line in [words.ungraded_line(report), *(say("feedback.note", note=note) for note in report.notes)]:
         if line:
