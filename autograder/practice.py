@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from autograder import remote, warm
-from autograder.feedback.catalogue import language
+from autograder.feedback.catalogue import language, say
 from autograder.oracles.runtime import RuntimeUnsafe
 from autograder.report import Report
 
@@ -67,10 +67,7 @@ def check(*tasks: str, lab: str = "") -> Checked:
             raise TypeError(f'check: a task is named by a string, not {type(task).__name__}: check("rules").')
     shell = notebook_shell()
     if shell is None:
-        return Checked(
-            message="check() looks at the cells of a notebook, and this is not one. "
-            "For a file, run: autograder check FILE.ipynb"
-        )
+        return Checked(message=say("handing_in.check_no_notebook"))
     request = {
         "do": "check",
         "language": language(),
@@ -93,7 +90,7 @@ def check(*tasks: str, lab: str = "") -> Checked:
     except (warm.WarmError, remote.RemoteError) as error:
         return Checked(message=str(error))
     if "error" in reply:
-        return Checked(message=f"This could not be checked: {reply['error']}")
+        return Checked(message=say("handing_in.not_checked", fault=reply["error"]))
     return Checked(report=Report.from_json(reply["report"]), html=reply["html"], text=reply["text"])
 
 
@@ -147,7 +144,7 @@ class Waiting:
             return
         from IPython.display import Pretty, display
 
-        shown = Pretty(f"The checker is getting ready ({sentence}). Later checks are quick.")
+        shown = Pretty(say("handing_in.getting_ready", what=sentence))
         if self.line is None:
             self.line = display(shown, display_id=True)
         else:

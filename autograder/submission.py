@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autograder.feedback.catalogue import language, say
+
 if TYPE_CHECKING:
     from autograder.gradebook import Gradebook
     from autograder.gradebook.store import Receipt
@@ -121,8 +123,8 @@ def store(book: Gradebook, path: Path, lab: str | None, learner: str | None, sou
         receipt = book.submit(data, lab=chosen.name, learner=who, filename=path.name, source=source)
     except GradebookError as error:
         raise not_recorded(error, data, path.name) from error
-    again = "" if receipt.attempt == 1 else f", the same as before (attempt {receipt.attempt})"
-    line = f"{path.name} is stored as submission {receipt.submission_id} for {chosen.name}{again}."
+    key = "handing_in.stored" if receipt.attempt == 1 else "handing_in.stored_again"
+    line = say(key, file=path.name, id=receipt.submission_id, lab=chosen.name, attempt=receipt.attempt)
     return Stored(receipt, chosen, path.name, data, line, who)
 
 
@@ -166,7 +168,7 @@ def read(path: Path) -> bytes:
     try:
         return read_bytes(path)
     except NotebookError as error:
-        raise SubmissionError(f"{error} Nothing was handed in.") from None
+        raise SubmissionError(say("handing_in.nothing", fault=error)) from None
 
 
 def parse(data: bytes, name: str) -> Notebook:
@@ -175,7 +177,7 @@ def parse(data: bytes, name: str) -> Notebook:
     try:
         return parse_notebook(data, name)
     except NotebookError as error:
-        raise SubmissionError(f"{error} Nothing was handed in.") from error
+        raise SubmissionError(say("handing_in.nothing", fault=error)) from error
 
 
 def which_lab(parsed: Notebook, lab: str | None, name: str) -> Lab:
@@ -184,16 +186,14 @@ def which_lab(parsed: Notebook, lab: str | None, name: str) -> Lab:
     try:
         return find_lab(parsed, named_lab(lab))
     except (GradeError, ValueError) as error:
-        raise SubmissionError(f"{name}: {error} Nothing was handed in.") from error
+        raise SubmissionError(say("handing_in.nothing", fault=f"{name}: {error}")) from error
 
 
 def not_recorded(error: Exception, data: bytes, name: str) -> SubmissionError:
     """The fault of the gradebook, and where the bytes were kept in its place."""
     kept = keep(data, name)
-    where = (
-        f"A copy is kept at {kept}." if kept else "No copy could be kept elsewhere; your notebook file is untouched."
-    )
-    return SubmissionError(f"Not handed in: {error} {where} Submit again once this is put right.")
+    where = say("handing_in.kept", place=kept) if kept else say("handing_in.not_kept")
+    return SubmissionError(say("handing_in.not_recorded", fault=error, where=where))
 
 
 def keep(data: bytes, name: str) -> Path | None:
@@ -246,19 +246,13 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
         Shows where it is stored and the feedback; true if and only if it earned full marks.
     """
     from autograder import practice, remote, warm
-    from autograder.feedback.catalogue import language
 
     shell = practice.notebook_shell()
     if shell is None and path is None:
-        return practice.Checked(
-            message="submit() is for a notebook, and this is not one. For a file, run: autograder submit FILE.ipynb"
-        )
+        return practice.Checked(message=say("handing_in.no_notebook"))
     found = str(path) if path is not None else practice.notebook_file(shell.user_ns)
     if not found:
-        return practice.Checked(
-            message="The file of this notebook could not be found out; it may have been renamed. "
-            'Give its path: submit("NAME.ipynb"). Nothing was handed in.'
-        )
+        return practice.Checked(message=say("handing_in.no_file"))
     request = {
         "do": "submit",
         "language": language(),
@@ -278,11 +272,8 @@ def submit(path: str | None = None, *, lab: str | None = None, as_saved: bool = 
                     waiting.say(reply["progress"])
     except warm.WarmError as error:
         if line:
-            return practice.Checked(message=f"{line} It is not graded yet: {error}")
-        return practice.Checked(
-            message=f"{error} Whether the file was stored is not known: see /autograder/, or submit again; "
-            "the same file stays one submission."
-        )
+            return practice.Checked(message=say("handing_in.not_graded", line=line, fault=error))
+        return practice.Checked(message=say("handing_in.not_known", fault=error))
     if "error" in reply:
         return practice.Checked(message=reply["error"])
     from autograder.report import Report
@@ -309,7 +300,6 @@ def _submit_to_class(request: dict[str, Any]) -> Any:
 def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """The warm process's side of `submit`: store, tell, grade, record, show."""
     from autograder.feedback import Feedback
-    from autograder.feedback.catalogue import say
     from autograder.gradebook import GradebookError
 
     # This process serves notebooks with different settings; a child may change its own environment.
@@ -326,12 +316,9 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
     except SubmissionError as error:
         return {"error": str(error)}
     except GradebookError as error:
-        return {
-            "error": f"{stored.line} Its grade could not be recorded: {error} Submit again once this is put right; "
-            "the same file stays one submission."
-        }
+        return {"error": say("handing_in.grade_not_recorded", line=stored.line, fault=error)}
     if report is None:
-        return {"error": f"{stored.line} It could not be graded: {reason}"}
+        return {"error": say("handing_in.could_not_grade", line=stored.line, fault=reason)}
     base = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
     from autograder.feedback import words
 
@@ -359,9 +346,5 @@ def refuse_stale(parsed: Notebook, lab: Lab, cells: list[list[Any]], name: str) 
 
     stale = saved.missing(parsed, lab, [slicing.Executed(*cell) for cell in cells])
     if stale:
-        them = "is" if len(stale) == 1 else "are"
-        raise SubmissionError(
-            f"Save the notebook first (Ctrl+S or Cmd+S), then submit: {', '.join(f'`{one}`' for one in stale)} "
-            f"{them} not in {name} as last run here. Nothing was handed in. "
-            "To hand in the file as it is, use submit(as_saved=True)."
-        )
+        names = ", ".join(f"`{one}`" for one in stale)
+        raise SubmissionError(say("handing_in.save_first", names=names, file=name, count=len(stale)))
