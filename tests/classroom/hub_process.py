@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.cookiejar
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -19,7 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autograder.gradebook import decisions, open_gradebook, roster
+from autograder.gradebook.models import now
 from classroom.accounts import Accounts
+from classroom.places import Place
 
 ROOT = Path(__file__).parents[2]
 INSTRUCTOR, LEARNERS = "teacher", ("ada", "alan", "grace")
@@ -148,6 +152,20 @@ def demo_class(state: Path) -> dict[str, str]:
     accounts = Accounts(state / "accounts.json", cost=2**4)
     for name, password in passwords.items():
         accounts.set(name, password)
+    return passwords
+
+
+def small_class(state: Path) -> dict[str, str]:
+    """An instructor and a learner, made without a command line."""
+    passwords = {name: secrets.token_hex(8) for name in (INSTRUCTOR, LEARNERS[0])}
+    place = Place(state)
+    place.make()
+    with open_gradebook(place.gradebook) as book:
+        for name in passwords:
+            roster.enrol(book, name, by="setup", roles=["instructor"] if name == INSTRUCTOR else [])
+        decisions.assign(book, "lab05_tape", by=INSTRUCTOR, released=now())
+    for name, password in passwords.items():
+        Accounts(place.accounts, cost=2**4).set(name, password)
     return passwords
 
 

@@ -62,7 +62,8 @@ def hub(provider: Provider, tmp_path_factory: pytest.TempPathFactory, can_run_hu
     text = SETTINGS.format(base=provider.base, client=CLIENT, secret=SECRET).replace("{}", "authorize")
     settings.write_text(text)
     shared = {"AUTOGRADER_RUNTIME_DIR": str(runtime.directory())}
-    running = hub_process.start(folder / "state", "--settings", str(settings), **shared)
+    known = hub_process.small_class(folder / "state")
+    running = hub_process.start(folder / "state", "--settings", str(settings), passwords=known, **shared)
     yield running
     running.stop()
 

@@ -28,7 +28,7 @@ def below(process: int) -> list[psutil.Process]:
 def test_a_hub_killed_in_mid_submission_loses_nothing(tmp_path: Path, can_run_hub: None) -> None:
     shared = {"AUTOGRADER_RUNTIME_DIR": str(runtime.directory())}
     state = tmp_path / "hub"
-    hub = hub_process.start(state, **shared)
+    hub = hub_process.start(state, passwords=hub_process.small_class(state), **shared)
     left: list[psutil.Process] = []
     try:
         session = hub.session("ada")
