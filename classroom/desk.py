@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import exists, select
 
 from autograder import queue, spec, submission, warm
-from autograder.feedback import Feedback
+from autograder.feedback import Feedback, words
 from autograder.feedback.catalogue import language, say
 from autograder.gradebook import Gradebook, GradebookError, decided, decisions, open_gradebook, queries, roster
 from autograder.gradebook.models import Grade, Job, Submission, now
@@ -118,7 +118,7 @@ class Desk:
     def notebook(self, name: str) -> bytes:
         """The learners' notebook of a released lab."""
         if name not in self.released():
-            raise Refused(404, f"There is no lab {name}, or it is not released yet.")
+            raise Refused(404, say("hub.no_lab", lab=name))
         return (self.labs / f"{name}.ipynb").read_bytes()
 
     # --- handing in -------------------------------------------------------------------------------
@@ -132,14 +132,14 @@ class Desk:
             ``filename``, ``notebook`` (base64), and where known ``lab`` and ``cells`` (what the kernel has run).
         """
         if wait := self.submissions.take(learner):
-            raise Refused(429, f"That was often. Wait {wait:.0f} seconds, then submit again. Nothing was handed in.")
+            raise Refused(429, say("hub.often", count=round(wait)))
         name = Path(text(request, "filename", "notebook.ipynb")).name[:200] or "notebook.ipynb"
         try:
             data = base64.b64decode(text(request, "notebook"), validate=True)
         except (binascii.Error, ValueError):
-            raise Refused(400, "The notebook did not arrive whole. Nothing was handed in; submit again.") from None
+            raise Refused(400, say("hub.not_whole")) from None
         if len(data) > MAX_BYTES:
-            raise Refused(413, f"{name}: more than {MAX_BYTES >> 20} MB. Nothing was handed in.")
+            raise Refused(413, say("hub.too_large", file=name, size=MAX_BYTES >> 20))
         try:
             parsed = submission.parse(data, name)
             lab = submission.which_lab(parsed, text(request, "lab", "") or None, name)
@@ -148,13 +148,13 @@ class Desk:
             raise Refused(400, str(error)) from None
         person = roster.person(self.book, learner)
         if person is not None and person.left_at is not None:
-            raise Refused(403, "You are not in this class any more. Nothing was handed in; ask your instructor.")
+            raise Refused(403, say("hub.left"))
         staff = person is not None and {"instructor", "grader"} & set(person.roles)
         if not staff and not decided.is_out(decisions.assignments(self.book).get(lab.name)):
-            raise Refused(403, f"{lab.name} is not released yet. Nothing was handed in.")
+            raise Refused(403, say("hub.not_released", lab=lab.name))
         receipt = self.book.submit(data, lab=lab.name, learner=learner, filename=name, source="hub")
-        again = "" if receipt.attempt == 1 else f", the same as before (attempt {receipt.attempt})"
-        line = f"{name} is stored as submission {receipt.submission_id} for {lab.name}{again}."
+        key = "handing_in.stored" if receipt.attempt == 1 else "handing_in.stored_again"
+        line = say(key, file=name, id=receipt.submission_id, lab=lab.name, attempt=receipt.attempt)
         try:
             queue.enqueue(self.book, receipt.submission_id, reason="handed in")
         except GradebookError:
@@ -181,21 +181,21 @@ class Desk:
         """Where a submission stands: its job's state, and the feedback once there is a grade."""
         one = queries.submission(self.book, number)
         if one is None or one.learner != learner:
-            raise Refused(404, f"You have no submission {number}.")
+            raise Refused(404, say("refusal.no_submission", number=number))
         terms = decisions.assignments(self.book).get(one.lab)
         if terms is not None and terms.results is not None and not decided.results_are_out(terms):
-            words = say("refusal.not_shown", number=number, when=views.when(terms.results))
-            return {"submission": number, "state": "withheld", "words": words}
+            withheld = say("refusal.not_shown", number=number, when=views.when(terms.results))
+            return {"submission": number, "state": "withheld", "words": withheld}
         report = queries.report(self.book, number)
         waiting = queue.job_of(self.book, number)
         if report is None or (waiting is not None and waiting.state in ("waiting", "leased") and not settled(report)):
             return {"submission": number, "state": waiting.state if waiting else "waiting", "words": in_words(waiting)}
-        line = f"{one.filename} is stored as submission {number} for {one.lab}."
-        shown = Feedback(report, before=line, link=page, label="All labs and grades")
+        line = say("handing_in.stored", file=one.filename, id=number, lab=one.lab)
+        shown = Feedback(report, before=line, link=page, label=say("pages.labs_and_grades"))
         return {
             "submission": number,
             "state": "graded",
-            "words": f"{report.points:g} of {report.max_points:g} points",
+            "words": words.points(report.points, report.max_points),
             "report": report.to_json(),
             "html": shown._repr_html_(),
             "text": repr(shown),
@@ -206,7 +206,7 @@ class Desk:
     def check(self, learner: str, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ``check("task")``: the cells that a kernel ran go into a sandbox here, and the feedback comes back."""
         if wait := self.checks.take(learner):
-            raise Refused(429, f"That was often. Wait {wait:.0f} seconds, then check again.")
+            raise Refused(429, say("hub.often_check", count=round(wait)))
         tasks = request.get("tasks", [])
         defined = request.get("defined", [])
         if not (is_texts(tasks) and is_texts(defined)):
@@ -223,7 +223,7 @@ class Desk:
         """One check of a learner at a time: a loop in one notebook does not take the others' turns."""
         with self._lock:
             if learner in self._checking:
-                raise Refused(429, "Another check of yours is still at work; wait for it, then check again.")
+                raise Refused(429, say("hub.another_check"))
             self._checking.add(learner)
         try:
             yield
@@ -235,14 +235,14 @@ class Desk:
 def in_words(job: JobView | None) -> str:
     """What a learner who waits is told."""
     if job is None:
-        return "It waits to be graded."
+        return say("hub.waits")
     if job.state == "leased":
-        return "It is being graded."
+        return say("waiting.running")
     if job.state == "parked":
-        return f"It could not be graded: {job.fault or 'a person has set it aside.'}"
+        return say("hub.parked", fault=job.fault) if job.fault else say("hub.set_aside")
     if job.not_before is not None and job.not_before > now():
-        return f"It is graded after {_clock(job.not_before)} UTC: you handed in often."
-    return "It is next." if not job.ahead else f"It waits; {job.ahead} before it."
+        return say("hub.graded_after", when=_clock(job.not_before))
+    return say("waiting.place", count=(job.ahead or 0) + 1)
 
 
 def _clock(moment: datetime) -> str:
