@@ -35,6 +35,7 @@ from autograder.gradebook.policy import LateRule
 from autograder.gradebook.scores import sheet
 from autograder.gradebook.statistics import of_lab
 from autograder.gradebook.store import Gradebook
+from autograder.web import classes, views
 
 LEARNERS, LABS, EACH, TASKS = 1000, 18, 2, 4
 DUE = datetime(2026, 10, 5, 21, 59, tzinfo=UTC)
@@ -128,6 +129,16 @@ def opened(address: str) -> None:
             raise SystemExit("benchmarks: marks are missing")
 
 
+def shown(address: str) -> None:
+    """The page of the class as an instructor gets it: the table of labs, and one page of the learners' marks."""
+    with open_gradebook(address) as book:
+        found = classes.overview(book, 1, "", open_by_default=False)
+    said = {"token": "", "teaches": True, "said": "", "fault": "", "typed": {}, "here": ""}
+    page = views.render("class/overview.html", views.Links("/", "/lab", "/book/"), **said, **found)
+    if page.count("<tr>") < LABS + classes.A_PAGE:
+        raise SystemExit("benchmarks: rows are missing")
+
+
 def measure(address: str) -> list[tuple[str, float, str]]:
     """What was measured, in seconds, and the goal."""
     with open_gradebook(address) as book:
@@ -135,6 +146,7 @@ def measure(address: str) -> list[tuple[str, float, str]]:
     with open_gradebook(address) as book:
         return [
             ("opens: every mark of 1,000 learners x 18 labs", measured(lambda: opened(address)), "<= 1 s"),
+            ("the page of the class, whole", measured(lambda: shown(address)), "<= 1 s"),
             ("exports all marks as CSV", measured(lambda: marks_csv(book, io.StringIO())), "<= 3 s"),
             ("exports one lab task by task", measured(lambda: tasks_csv(book, io.StringIO(), lab=NAMES[3])), ""),
             ("statistics of one lab", measured(lambda: of_lab(book, NAMES[3])), ""),

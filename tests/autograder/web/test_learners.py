@@ -19,6 +19,8 @@ from autograder.queue import enqueue, park
 from autograder.web import learning
 from autograder.web.views import Links
 
+pytestmark = pytest.mark.slow
+
 LINKS = Links("/autograder/", "/lab", "/book/")
 
 
@@ -33,7 +35,6 @@ def lab_view(book: Gradebook, lab: str = LAB, learner: str = "ada", **how) -> le
     return next(view for view in views if view.name == lab)
 
 
-@pytest.mark.slow
 def test_overview_tells_the_deadline_the_rule_and_what_lateness_cost(class_: Class):
     page = class_.as_("ada").get("").text
     assert "1.8 of 5 points, best of 2 submissions." in page
@@ -45,7 +46,6 @@ def test_overview_tells_the_deadline_the_rule_and_what_lateness_cost(class_: Cla
     assert "It loses 50 % at most. After 7 days it earns nothing." in page
 
 
-@pytest.mark.slow
 def test_overview_tells_an_adjustment_with_its_reason_and_an_extension(class_: Class):
     assert "Your instructor added 0.5 points: =cmd" in class_.as_("bob").get("").text
     hostile = class_.as_("eve\"'<b><script>alert(1)</script>").get("").text
@@ -53,7 +53,6 @@ def test_overview_tells_an_adjustment_with_its_reason_and_an_extension(class_: C
     assert "Due 2026-10-07 23:59 (Europe/Berlin)." in hostile
 
 
-@pytest.mark.slow
 def test_a_submission_in_the_queue_says_its_place_and_that_the_page_looks(class_: Class):
     number = max(int(part.split('"')[0]) for part in class_.as_("bob").get("").body.split("/submission/")[1:])
     page = class_.as_("bob").get(f"submission/{number}")
@@ -65,7 +64,6 @@ def test_a_submission_in_the_queue_says_its_place_and_that_the_page_looks(class_
     assert json.loads(class_.as_("ada").get(f"submission/{class_.mine}/state").body) == {"graded": True}
 
 
-@pytest.mark.slow
 def test_a_person_reads_the_language_they_choose(class_: Class):
     ada = class_.as_("ada")
     assert "实验与成绩" in ada.get("", Accept_Language="zh-CN,zh;q=0.9").body

@@ -106,6 +106,7 @@ def test_what_is_no_notebook_is_shown_as_it_is(data):
     assert "".join(cell.source for cell in found.cells) == data.decode(errors="replace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
