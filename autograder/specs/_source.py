@@ -14,6 +14,9 @@ def source(array: np.ndarray) -> str:
     Negative strides come back as ``[::-1]``, columns first as ``.T``, zero strides as ``np.broadcast_to``.
     """
     array = np.asarray(array)
+    dtype = "" if array.dtype == np.float64 else f", dtype=np.{array.dtype.name}"
+    if not array.size:  # it has no layout, and strides that look like one
+        return f"np.zeros({array.shape}{dtype})"
     stretched = [axis for axis in range(array.ndim) if array.strides[axis] == 0 and array.shape[axis] > 1]
     if stretched:
         once = array[tuple(0 if axis in stretched else slice(None) for axis in range(array.ndim))]
@@ -28,8 +31,7 @@ def source(array: np.ndarray) -> str:
         return f"{source(array[turn])}[{index}]"
     if array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous:
         return f"{source(array.T)}.T"
-    dtype = "" if array.dtype == np.float64 else f", dtype=np.{array.dtype.name}"
-    return f"np.array({_entries(array)}{dtype})" if array.size else f"np.zeros({array.shape}{dtype})"
+    return f"np.array({_entries(array)}{dtype})"
 
 
 def _entries(array: np.ndarray) -> str:

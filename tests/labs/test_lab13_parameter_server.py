@@ -221,6 +221,12 @@ def test_a_replay_runs_and_gives_what_the_oracles_give(task: Task) -> None:
                 assert not compare(values[order], right["values"])
 
 
+def test_a_push_of_no_rows_reads_as_one() -> None:
+    script = [{"do": "push", "ids": np.zeros(0, np.int64), "gradients": np.zeros((0, 3), np.float32)}]
+    lines = LAB.task("sparse").call(dim=3, lr=0.1, seed=1, scripts=[script], conditions={}).split("\n")
+    assert "table.push(np.zeros(0, dtype=np.int64), np.zeros((0, 3), dtype=np.float32))" in lines
+
+
 def test_edges_reach_where_answers_break() -> None:
     edges = {task.name: task.edges(np.random.default_rng(3)) for task in LAB.tasks}
     for name, trainers in (("barrier", "slopes"), ("staleness", "moves")):
