@@ -203,6 +203,7 @@ class Answers:
 
     def _page(self) -> Answer:
         guard = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+        guard += "; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         return Answer(_PAGE.read_bytes(), "text/html; charset=utf-8", headers={"Content-Security-Policy": guard})
 
     def _models(self) -> Answer:
@@ -218,12 +219,7 @@ class Answers:
             one = model.versions.get(model.stable) if model.stable is not None else None
             signatures = metadata(model, one)["metadata"]["signature_def"] if one and one.runner else {}
             models.append({"name": name, "versions": model.status(), "queue": queue, "signatures": signatures})
-        batches = [
-            {"ago": round(now - at, 3), "ms": round(1000 * took, 3), "rows": rows, "of": of}
-            for at, took, rows, of in self.server.recent
-            if now - at < 60
-        ]
-        return as_json({"models": models, "batches": batches, "ready": self.server.ready})
+        return as_json({"models": models, "seconds": self.server.minute.seconds(now), "ready": self.server.ready})
 
     def _health(self) -> Answer:
         return as_json({"status": "alive"})

@@ -126,6 +126,8 @@ class Exchange:
         asked = self._asked
         if asked.model:
             self._answers.server.metrics.answered(asked.model, asked.version, status, took)
+            if status == 200 and asked.method == "POST":
+                self._answers.server.minute.answered(asyncio.get_running_loop().time(), took)
         if requests.isEnabledFor(logging.INFO):
             about = {
                 "event": "request",

@@ -21,6 +21,7 @@ from internals.deploy.saved.signature import Signature
 from internals.deploy.serve.batcher import Batcher
 from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, Unavailable
 from internals.deploy.serve.metrics import Metrics
+from internals.deploy.serve.minute import Minute
 from internals.deploy.serve.registry import AVAILABLE, FAILED, LOADING, MARKERS, Found, Model, Version, models_in
 from internals.deploy.serve.runner import Observed, Runner
 from internals.deploy.serve.servable import named
@@ -110,6 +111,8 @@ class Server:
         No new requests are taken.
     recent : deque of (float, float, int, str)
         Of the latest batches: seconds of the clock, seconds it took, rows, ``NAME/VERSION``.
+    minute : Minute
+        What happened in each of the last sixty seconds.
     """
 
     def __init__(self, base: str | os.PathLike[str], settings: Settings | None = None, *, batcher: Any = None) -> None:
@@ -123,6 +126,7 @@ class Server:
         self.draining = self._started = False
         self.metrics = Metrics(self)
         self.recent: deque[tuple[float, float, int, str]] = deque(maxlen=2000)
+        self.minute = Minute()
         self.in_flight = 0
         self._markers = MARKERS if kept.loader is None else (kept.marker,)
         self._looks = 0
@@ -234,6 +238,7 @@ class Server:
 
     def _ran(self, name: str, rows: int, requests: int, began: float, ended: float) -> None:
         self.recent.append((ended, ended - began, rows, name))
+        self.minute.batch(ended, rows)
         self.metrics.batch(name, rows, ended - began)
 
     def _lost(self, model: Model, version: Version, reason: str) -> None:

@@ -295,5 +295,5 @@ def test_sequences_of_different_lengths_share_a_batch(serve, tmp_path):
         thread.join()
     for one, answer in zip(sent, came, strict=True):
         np.testing.assert_allclose(answer, one @ w, rtol=1e-4, atol=1e-5)
-    (batch,) = server.ask("/live")[1]["batches"]
-    assert batch["rows"] == 3
+    (second,) = [one for one in server.ask("/live")[1]["seconds"] if one["batches"]]
+    assert (second["batches"], second["rows"], second["most"]) == (1, 3, 3)
