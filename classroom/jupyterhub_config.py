@@ -91,13 +91,14 @@ c.Spawner.server_token_scopes = [
 ]
 
 shared = {
+    # The operator's settings of the autograder; what is the hub's own follows, and stands.
+    **{name: value for name, value in os.environ.items() if name.startswith("AUTOGRADER_")},
     "PATH": f"{bin_folder}:{os.environ.get('PATH', '')}",
     "PYTHONPATH": str(ROOT),
     "AUTOGRADER_HOME": str(place.gradebook_home),
     "AUTOGRADER_RUNTIME_DIR": os.environ.get("AUTOGRADER_RUNTIME_DIR") or str(place.runtime),
     "CLASSROOM_STATE": str(place.state),
     "CLASSROOM_GRADEBOOK": place.gradebook,
-    **{name: value for name, value in os.environ.items() if name.startswith("AUTOGRADER_VARIANT")},
 }
 c.JupyterHub.services = [
     {

