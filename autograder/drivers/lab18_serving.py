@@ -39,10 +39,10 @@ def _played(batcher: Any, events: list[list[Any]]) -> list[Any]:
     for what, now, *rest in events:
         if what == "submit":
             made.append(Request(f"r{len(made)}", *rest))
-            answer = batcher.submit(now, made[-1])
+            answer = _plain(batcher.submit(now, made[-1]))
             trace.append(answer if isinstance(answer, bool | None) else _kind(answer))
         elif what == "next":
-            answer = batcher.next_due()
+            answer = _plain(batcher.next_due())
             if not (answer is None or (isinstance(answer, int | float) and not isinstance(answer, bool))):
                 raise TypeError(f"next_due returned {_kind(answer)}; expected a time, or None.")
             trace.append(None if answer is None else float(max(answer, now)))
@@ -88,7 +88,7 @@ def switch(names: Names, events: list[list[Any]]) -> list[Any]:
     trace: list[Any] = []
     for what, *rest in events:
         if what == "begin":
-            begun.append(versions.begin())
+            begun.append(_plain(versions.begin()))
             trace.append(_number("begin", begun[-1]))
         elif what == "done":
             if begun[rest[0]] is not None:
@@ -98,11 +98,16 @@ def switch(names: Names, events: list[list[Any]]) -> list[Any]:
             answer = versions.drop()
             if not isinstance(answer, list | tuple | set):
                 raise TypeError(f"drop returned {_kind(answer)}; expected a list of versions.")
-            trace.append(sorted(_number("drop", one) or 0 for one in answer))
+            trace.append(sorted(_number("drop", _plain(one)) or 0 for one in answer))
         else:
             getattr(versions, what)(*rest)
             trace.append(None)
     return trace
+
+
+def _plain(value: Any) -> Any:
+    """A number or truth value of NumPy's as Python's own: the task does not ask which."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _number(what: str, answer: Any) -> int | None:
