@@ -29,6 +29,7 @@ SERVING = {
     "deadline": "--deadline",
     "largest": "--largest",
     "limit": "--limit",
+    "loading": "--loading",
     "idle": "--idle",
     "loader": "--loader",
     "marker": "--marker",
@@ -56,6 +57,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--deadline", type=float, default=known.deadline, help="seconds of a request (%(default)s)")
     parser.add_argument("--largest", type=int, default=known.largest, help="bytes of a body (%(default)s)")
     parser.add_argument("--limit", type=float, default=known.limit, help="seconds of a batch (%(default)s)")
+    parser.add_argument("--loading", type=float, default=known.loading, help="seconds to load (%(default)s)")
     parser.add_argument("--idle", type=float, default=known.idle, help="seconds of silence (%(default)s)")
     parser.add_argument("--grace", type=float, default=30.0, help="seconds that SIGTERM waits (%(default)s)")
     parser.add_argument("--allow-nan", action="store_true", help="pass on NaN and infinity")
@@ -79,7 +81,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name in ("port", "admin_port"):
         if not 0 <= (getattr(options, name) or 0) < 2**16:
             parser.error(f"--{name.replace('_', '-')} must be 0 to 65535, got {getattr(options, name)}")
-    for name in ("deadline", "limit", "idle", "largest"):
+    for name in ("deadline", "limit", "loading", "idle", "largest"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
     return options

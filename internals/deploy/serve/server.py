@@ -55,8 +55,8 @@ class Settings:
         Seconds for a request that does not say.
     largest : int
         Bytes of a body.
-    limit : float
-        Seconds that a batch, or loading, may take.
+    limit, loading : float
+        Seconds that a batch, and loading with its warm-up, may take.
     idle : float
         Seconds that a connection may take for a request's header or body, or be silent.
     finite : bool
@@ -83,6 +83,7 @@ class Settings:
     deadline: float = 30.0
     largest: int = 32 * 2**20
     limit: float = 60.0
+    loading: float = 300.0
     idle: float = 60.0
     finite: bool = True
     loader: str | None = None
@@ -210,6 +211,7 @@ class Server:
             kept.size,
             kept.threads or max(1, ((os.cpu_count() or 1) - 1) // kept.workers),
             kept.limit,
+            kept.loading,
         )
         name = f"{model.name}/{version.number}"
         runner = Runner(

@@ -54,8 +54,8 @@ class Program:
         Of the largest batch, to warm up with.
     threads : int
         For the linear algebra of one process.
-    limit : float
-        Seconds that loading, or one batch, may take.
+    limit, loading : float
+        Seconds that one batch, and loading with its warm-up, may take.
     """
 
     directory: Path
@@ -63,6 +63,7 @@ class Program:
     rows: int = 1
     threads: int = 1
     limit: float = 60.0
+    loading: float = 300.0
 
 
 class Worker:
@@ -117,7 +118,7 @@ class Worker:
             "rows": self.program.rows,
             "path": [one for one in sys.path if one],
         }
-        answer, _ = await self._ask(frame(ask), "load")
+        answer, _ = await self._ask(frame(ask), "load", self.program.loading)
         if "error" in answer:
             raise FormatError(answer["error"])
         self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
@@ -157,23 +158,23 @@ class Worker:
         WorkerDied
             The process ended before it answered.
         """
-        answer, results = await self._ask(frame({"signature": signature}, arrays), "run")
+        answer, results = await self._ask(frame({"signature": signature}, arrays), "run", self.program.limit)
         if "error" in answer:
             raise (SignatureError if answer.get("bad_request") else ModelFailed)(answer["error"])
         return results
 
-    async def _ask(self, data: bytes, what: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    async def _ask(self, data: bytes, what: str, limit: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         assert self._streams is not None
         reader, writer = self._streams
         try:
-            async with asyncio.timeout(self.program.limit):
+            async with asyncio.timeout(limit):
                 writer.write(data)
                 await writer.drain()
                 sizes = HEAD.unpack(await reader.readexactly(HEAD.size))
                 return opened(*[await reader.readexactly(size) for size in sizes])
         except TimeoutError:
             self.kill()
-            raise ModelFailed(f"the model took more than {self.program.limit:g} s to {what} and was stopped") from None
+            raise ModelFailed(f"the model took more than {limit:g} s to {what} and was stopped") from None
         except (OSError, EOFError):
             raise WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1) from None
 

@@ -14,7 +14,22 @@ EVERYTHING = [
     *IMAGE,
     *("--name", "digits-2", "--claim", "disk", "--replicas", "1:1", "--cpu", "500m", "--memory", "512Mi"),
     *("--batch-size", "7", "--wait-ms", "2.5", "--queue", "11", "--workers", "5", "--threads", "2", "--keep", "3"),
-    *("--poll", "0.25", "--deadline", "9.5", "--largest", "12345678", "--limit", "8", "--idle", "6", "--grace", "0.5"),
+    *(
+        "--poll",
+        "0.25",
+        "--deadline",
+        "9.5",
+        "--largest",
+        "12345678",
+        "--limit",
+        "8",
+        "--loading",
+        "90",
+        "--idle",
+        "6",
+        "--grace",
+        "0.5",
+    ),
     *("--pad", "time=-1.5", "--pad", "width=0", "--allow-nan", "--quiet", "--loader", "a.b:c", "--marker", "done"),
 ]
 

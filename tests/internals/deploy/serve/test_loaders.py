@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import numpy as np
 import pytest
+
+from internals.deploy.serve.errors import ModelFailed
+from internals.deploy.serve.workers import Pool, Program
 
 from .conftest import PATIENCE, Running
 
@@ -60,7 +64,7 @@ def moody(tmp_path_factory):
     (base / "code" / "moody.py").write_text(LOADER)
     (base / "token").write_text("a secret of several words\n")
     version(base, 1, 3.0)
-    more = ("--wait-ms", "200", "--limit", "4", "--poll", "0.1", "--admin-token-file", str(base / "token"))
+    more = ("--wait-ms", "200", "--limit", "3", "--poll", "0.1", "--admin-token-file", str(base / "token"))
     server = Running(base / "models", "--loader", "moody:Moody", "--marker", "done", *more, path=str(base / "code"))
     server.event("loaded", version=1)
     server.base = base
@@ -94,7 +98,7 @@ def together(server, rows):
 @pytest.mark.parametrize(
     ("mood", "status", "said"),
     [
-        (101, 500, "took more than 4 s to run and was stopped"),
+        (101, 500, "took more than 3 s to run and was stopped"),
         (102, 503, "ended with exit code 3, 3 times with this request"),
         (103, 500, "KeyError: 'nothing of the kind'"),
         (105, 500, "the model gave other; expected y"),
@@ -132,12 +136,10 @@ def test_what_a_worker_writes_is_a_line_of_the_log(moody):
 
 
 def test_versions_of_a_loader(moody):
-    """One without its marker is not looked at; those that raise or hang while they load are told, and never live."""
+    """One without its marker is not looked at; one that raises while it loads is told, and never live."""
     version(moody.base, 2, 5.0, done=False)
     version(moody.base, 3, -1.0)
     assert "ZeroDivisionError: a factor below nothing" in moody.event("failed", version=3)["error"]
-    version(moody.base, 4, 2000.0)
-    assert "took more than 4 s to load" in moody.event("failed", version=4)["error"]
     assert moody.ask(PREDICT, {"instances": [[1.0, 2.0]]})[1]["predictions"] == [[3.0, 6.0]]
     (moody.base / "models" / "m" / "2" / "done").touch()
     moody.event("loaded", version=2)
@@ -148,6 +150,20 @@ def test_versions_of_a_loader(moody):
     assert status == 200, answer
     assert moody.ask("/v1/models/m/versions/3:predict", {"instances": [[1.0, 2.0]]})[1]["predictions"] == [[7.0, 14.0]]
     assert moody.ask(PREDICT, {"instances": [[1.0, 2.0]]})[1]["predictions"] == [[3.0, 6.0]]
+
+
+def test_a_model_that_hangs_while_it_loads(tmp_path, monkeypatch):
+    (tmp_path / "moody.py").write_text(LOADER)
+    (tmp_path / "factor.txt").write_text("2000")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def tried():
+        pool = Pool(Program(tmp_path, "moody:Moody", loading=1.0), 1, lambda: None, lambda reason: None)
+        with pytest.raises(ModelFailed, match="took more than 1 s to load and was stopped"):
+            await pool.start()
+        return pool.workers[0].is_dead
+
+    assert asyncio.run(tried())
 
 
 @pytest.mark.parametrize(
