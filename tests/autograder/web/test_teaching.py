@@ -8,11 +8,14 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from class_pages import BASE, FORMULA, HOSTILE, LAB, Class, Person
+from class_pages import BASE, FORMULA, HOSTILE, LAB, SCRIPT, Class, Person
+from classroom_samples import RIGHT
+from classroom_work import hand_in
 
 from autograder.gradebook import audit, decided, decisions
 from autograder.gradebook.scores import mark
 from autograder.queue import counts, watch
+from autograder.report import TaskResult
 
 pytestmark = pytest.mark.slow
 
@@ -291,3 +294,33 @@ def test_a_deadline_that_moves_moves_every_mark(fresh: Class):
     with fresh.book() as book:
         found = mark(book, learner="ada", lab=LAB)
     assert (found.points, found.late) == (2.0, timedelta(0))
+
+
+def test_an_answer_in_words_is_read_and_scored(fresh: Class):
+    answer = TaskResult("why", "Why it works", 0.0, 4.0, "pending", answer=f"Because of {SCRIPT}.")
+    with fresh.book() as book:
+        number = hand_in(book, "ada", "words", tasks=[RIGHT, answer], late=-timedelta(days=1))
+        decisions.assign(book, LAB, by="ines", policy="last")
+    gus = fresh.as_("gus")
+    assert "1 answer waits" in gus.get("class/written").text
+    page = gus.get(f"class/submission/{number}")
+    assert "Read and score: why" in page.text
+    assert f"Because of {SCRIPT}" not in page.body
+    assert "Because of &lt;script&gt;" in page.body
+    assert "Still to be read by your instructor: why." in fresh.as_("ada").get("").text
+    form = {"do": "score", "submission": str(number), "task": "why", "points": "3.5", "comment": "Say which sum."}
+    assert "The points are recorded." in gus.done(f"class/submission/{number}", form).text
+    assert "0 answers wait" in gus.get("class/written").text
+    seen = fresh.as_("ada").get(f"submission/{number}").text
+    assert "Say which sum." in seen
+    assert "3.5 of 4 points" in seen
+    assert gus.post(f"class/submission/{number}", form | {"points": "4.5"}).status == 400
+
+
+def test_a_lab_that_nobody_knows_any_more_does_no_harm(fresh: Class):
+    with fresh.book() as book:
+        hand_in(book, "ada", "old", 2.0, lab="Old lab <b>\"'/../x")
+    ines = fresh.as_("ines")
+    for path in ("class/", "class/learner?name=ada", f"class/submission/{fresh.mine}", "class/audit"):
+        assert ines.get(path).status == 200
+    assert "Old lab" in fresh.as_("ada").get("").text
