@@ -37,7 +37,7 @@ Rounds = dict[str, list[float]]
 def measure(
     group: Group,
     *,
-    rounds: int = 9,
+    rounds: int = 7,
     smallest: Callable[[], object] | None = None,
     sizes: Sequence[int] = SIZES,
 ) -> Costs:
@@ -74,7 +74,8 @@ def measure(
     for turn in range(rounds + 1):
         for name, (kind, row) in kinds.items():  # in turn, so that a load that comes and goes is in all of them
             _together(group)
-            kind()  # those who wake first wait for the others, and those who have no part in it go to rest
+            for _ in range(2):  # those who wake first wait for the others, and who has no part in it goes to rest
+                kind()
             start = time.perf_counter()
             for _ in range(row):
                 kind()
@@ -97,7 +98,7 @@ def _kinds(
     if smallest is not None:
         kinds["call"] = (smallest, ROW)
     for nbytes in sizes:
-        row = ROW if nbytes < 1 << 20 else 2
+        row = ROW if nbytes < 1 << 20 else ROW // 2
         through = _Rounds(group, nbytes)
         for what, take in (("left", _left), ("copied", _copied), ("added", _added)):
             kinds[f"alone {nbytes} {what}"] = (partial(through.alone, take), row)

@@ -88,7 +88,7 @@ def all_reduce(costs: Costs, nbytes: float, size: int, algorithm: str | None = N
     if size == 1:
         return 0.0
     names = [algorithm] if algorithm else list(ALL_REDUCE)
-    return min(_call(costs, name == "tree", size) + ALL_REDUCE[name](costs, nbytes, size) for name in names)
+    return min(_called(costs, name, size) + ALL_REDUCE[name](costs, nbytes, size) for name in names)
 
 
 def reduce_scatter(costs: Costs, nbytes: float, size: int) -> float:
@@ -117,7 +117,10 @@ def all_gather(costs: Costs, nbytes: float, size: int) -> float:
 def broadcast(costs: Costs, nbytes: float, size: int) -> float:
     """Seconds for a binomial tree down from one of `size` ranks."""
     _check("broadcast", nbytes, size)
-    return _call(costs, True, size) + _down(costs, nbytes, size) if size > 1 else 0.0
+    if size == 1:
+        return 0.0
+    answered = costs.burst  # who gets it says a word, so that two sources find out
+    return costs.call + _down(costs, nbytes, size) + answered
 
 
 def push(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
@@ -186,9 +189,9 @@ def data_parallel_step(
     return compute + buckets * each - hidden
 
 
-def _call(costs: Costs, rooted: bool, size: int) -> float:
-    """Of a collective besides its messages; of a tree's ranks, no more than half are at work at once."""
-    return costs.call * (size // 2) / size if rooted else costs.call
+def _called(costs: Costs, algorithm: str, size: int) -> float:
+    """Of an all-reduce besides its messages; of a tree's ranks, no more than half are at work at once."""
+    return costs.call * (size // 2) / size if algorithm == "tree" else costs.call
 
 
 def _round(costs: Costs, nbytes: float, size: int, *, of: float, added: bool = False) -> float:

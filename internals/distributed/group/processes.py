@@ -171,8 +171,15 @@ def _watch(ranks: Sequence[_Rank], end: float, deadline: float) -> None:
                 stop = min(stop, time.monotonic() + REST)
 
 
+def _join(rank: _Rank, seconds: float) -> None:
+    """Wait until a rank's process has ended. What `join` waits for stays open as long as a child that it left lives."""
+    end = time.monotonic() + seconds
+    while rank.process.exitcode is None and time.monotonic() < end:
+        rank.process.join(0.02)
+
+
 def _death(number: int, rank: _Rank) -> PeerLost:
-    rank.process.join(5)
+    _join(rank, 5.0)
     code = rank.process.exitcode
     how = f"its process ended with exit code {code} before it had a result"
     if code is not None and code < 0:
@@ -203,7 +210,7 @@ def _end(ranks: Sequence[_Rank]) -> None:
                 rank.connection.send("end")
     for rank in started:
         if rank.error is None and rank.done:
-            rank.process.join(5)
+            _join(rank, 5.0)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             assert rank.process.pid is not None
             os.killpg(rank.process.pid, signal.SIGKILL)

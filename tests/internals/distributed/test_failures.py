@@ -126,7 +126,7 @@ def test_a_large_array_to_a_peer_that_stops_does_not_block_for_ever(start: Start
 def test_a_peer_that_holds_the_interpreter_is_slow_and_not_dead(one: Endpoint, start: Starter) -> None:
     _, address = start("two", transport_of(one))
     one.connect("two", address, WAIT)
-    hogging = one.start("two", Message("hog", {"seconds": 3.0}))
+    hogging = one.start("two", Message("hog", {"seconds": 2.0}))
     for _ in range(3):
         one.send("two", Message("meanwhile", {}, [np.ones(100_000)]))
     one.finish(hogging, WAIT)
@@ -217,7 +217,7 @@ def test_a_port_of_another_protocol_is_named(one: Endpoint, says: bytes) -> None
 
         threading.Thread(target=serve, daemon=True).start()
         with pytest.raises(DistributedError, match="another protocol|another way to authenticate|nobody named"):
-            one.connect("two", f"tcp://127.0.0.1:{server.getsockname()[1]}", 2.0)
+            one.connect("two", f"tcp://127.0.0.1:{server.getsockname()[1]}", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_a_plain_endpoint_and_a_protected_one_dont_mix(outside: str, monkeypatch
     with open_endpoint("one", bind=f"{outside}:0") as one, open_endpoint("two", bind="127.0.0.1:0") as two:
         port = two.address.rpartition(":")[2]
         with pytest.raises((AuthenticationError, DeadlineExceeded)):
-            one.connect("two", f"tcp://{outside}:{port}", 3.0)
+            one.connect("two", f"tcp://{outside}:{port}", 1.0)
         two.connect("one", one.address, WAIT)
 
 
