@@ -33,45 +33,6 @@ class Versions:
         return gone
 
 
-# %% right: states and a counter
-
-
-class Versions:
-    def __init__(self):
-        from collections import Counter
-
-        self.state, self.count = {}, Counter()
-
-    def found(self, version):
-        self.state[version] = "loading"
-
-    def failed(self, version):
-        self.state[version] = "failed"
-
-    def warm(self, version):
-        self.state[version] = "warm"
-
-    def live(self):
-        return max((v for v, state in self.state.items() if state == "warm"), default=None)
-
-    def begin(self):
-        version = self.live()
-        self.count[version] += 1
-        return version
-
-    def done(self, version):
-        self.count[version] -= 1
-
-    def drop(self):
-        gone = []
-        for version, state in sorted(self.state.items()):
-            if state == "warm" and version != self.live() and self.count[version] == 0:
-                gone.append(version)
-        for version in gone:
-            self.state[version] = "gone"
-        return gone
-
-
 # %% wrong: not written | has not been filled
 
 
@@ -121,11 +82,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -188,11 +145,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -220,11 +173,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -253,11 +202,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -283,11 +228,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -317,11 +258,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -383,11 +320,7 @@ class Versions:
     def __init__(self):
         self.ready, self.users = [], 0
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.ready.append(version)
@@ -416,11 +349,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -449,11 +378,7 @@ class Versions:
     def __init__(self):
         self.users, self.live = {}, None
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.users[version] = 0
@@ -484,11 +409,7 @@ class Versions:
     def __init__(self):
         self.numbers, self.users = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    def found(self, version):
-        pass
-
-    def failed(self, version):
-        pass
+    found = failed = lambda self, version: None
 
     def warm(self, version):
         self.numbers, self.users = np.append(self.numbers, version), np.append(self.users, 0)
