@@ -37,7 +37,7 @@ Rounds = dict[str, list[float]]
 def measure(
     group: Group,
     *,
-    rounds: int = 7,
+    rounds: int = 5,
     smallest: Callable[[], object] | None = None,
     sizes: Sequence[int] = SIZES,
 ) -> Costs:
