@@ -119,9 +119,11 @@ def quantised(
             given = out.add("Dequantise", [held[inputs[0]][0]], builder.tensors[inputs[0]]["shape"], np.float32)
             rest = [out.constant(builder.tensors[i]["name"], builder.tensors[i]["data"]) for i in inputs[1:]]
             real = out.add(kind, [given, *rest], one["shape"], np.float32, parameters=parameters)
-            grid_out = grid_of(result)
-            told = {"scale": grid_out[0], "zero_point": grid_out[1]}
-            held[result] = out.add("Quantise", [real], one["shape"], np.int8, name=one["name"], **told), grid_out
+            scale, zero_point = grid_of(result)
+            number = out.add(
+                "Quantise", [real], one["shape"], np.int8, name=one["name"], scale=scale, zero_point=zero_point
+            )
+            held[result] = number, (scale, zero_point)
             continue
         for number in inputs:
             if number not in held and kind not in CHANNELS:
