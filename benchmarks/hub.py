@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -118,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hub", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rounds, and no result is written")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the hub ends with us, also where we are told to
     result = measure(3 if options.quick else 9)
     print(json.dumps(result, indent=1))
     if not options.quick:
