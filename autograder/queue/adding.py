@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -268,13 +269,24 @@ def _regrade_part(book: Gradebook, part: Sequence[tuple[int, int, str]], reason:
                 restart(row, moment)
                 row.priority, row.reason, row.turn, row.enqueued_at = REGRADE, reason, turns[person], moment
         session.flush()
-        for values in new:
-            try:
-                with session.begin_nested():
-                    session.execute(insert(Row).values(**values))
-            except IntegrityError:  # somebody handed the same in at this moment
-                added, waiting = added - 1, waiting + 1
-    return [added, standing, waiting, parked]
+        raced = len(new) - _insert(session, new)
+    return [added - raced, standing, waiting + raced, parked]
+
+
+def _insert(session: Session, new: list[dict[str, object]]) -> int:
+    """Add these; how many were. Somebody may have handed the same in at this moment, whose job then stands."""
+    if not new:
+        return 0
+    with contextlib.suppress(IntegrityError):
+        with session.begin_nested():
+            session.execute(insert(Row), new)
+        return len(new)
+    added = 0
+    for values in new:
+        with contextlib.suppress(IntegrityError), session.begin_nested():
+            session.execute(insert(Row).values(**values))
+            added += 1
+    return added
 
 
 def _rows(session: Session, submissions: Iterable[int], mode: str) -> dict[tuple[int, str], Row]:

@@ -47,7 +47,7 @@ def grade(work: Work) -> Outcome:
     """Grade it here, with this process's own grader; never raises."""
     from autograder import sandbox
     from autograder.grade import GradeError, find_lab
-    from autograder.notebook import NotebookError, parse_notebook
+    from autograder.notebook import MAX_BYTES, NotebookError, parse_notebook
     from autograder.spec import load_lab
 
     try:
@@ -55,6 +55,8 @@ def grade(work: Work) -> Outcome:
     except ValueError as error:  # a worker of another version may have it
         return Fault(f"This grader cannot grade it: {error}")
     try:
+        if len(work.data) > MAX_BYTES:
+            raise NotebookError(f"{work.filename}: more than {MAX_BYTES >> 20} MB.")
         notebook = parse_notebook(work.data, work.filename)
         find_lab(notebook, lab)
     except (NotebookError, GradeError, ValueError) as error:

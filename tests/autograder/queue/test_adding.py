@@ -233,6 +233,26 @@ def test_a_large_regrade_takes_turns_too(book, monkeypatch):
 
 
 @pytest.mark.slow
+def test_a_regrade_into_which_somebody_hands_in(book, monkeypatch):
+    """Their job appears between the look and the insert; it stands, and the rest is added all the same."""
+    version = adding.version_of(book, LAB)
+    for learner in ("ada", "bob", "eve"):
+        book.submit(learner.encode(), lab=LAB, learner=learner, filename="a.ipynb", source="test")
+    looked = adding._rows
+
+    def looks_and_is_late(session, submissions, mode):
+        found = looked(session, submissions, mode)
+        values = adding._fresh(2, 2, version, mode, LEARNER, 1, "handed in", states.now())
+        session.execute(adding.insert(adding.Row).values(**values))
+        return found
+
+    monkeypatch.setattr(adding, "_rows", looks_and_is_late)
+    found = regrade(book, by="grace")
+    assert (found.enqueued, found.waiting) == (2, 1)
+    assert [(one.submission_id, one.priority) for one in watch(book)] == [(2, LEARNER), (1, REGRADE), (3, REGRADE)]
+
+
+@pytest.mark.slow
 def test_parking_and_trying_again_are_in_the_audit(book):
     job = hand_in(book, "ada", "one")
     decisions.park(book, job.id, by="grace", reason="a copy of bob's")

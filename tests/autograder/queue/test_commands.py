@@ -123,6 +123,7 @@ FOREIGN = [
                  "cells": []}), "(?i)julia"),
     (json.dumps({"nbformat": 3, "worksheets": []}), "format"),
     (b"[" * 3_000_000, "too many parts"),
+    (b" " * (51 << 20), "more than 50 MB"),
 ]  # fmt: skip
 
 
