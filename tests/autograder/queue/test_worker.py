@@ -119,11 +119,12 @@ def test_killed_in_the_middle_nothing_is_lost_and_nothing_graded_twice(book, add
 
 
 def graders_of():
-    """The processes that grade for the tests and still live."""
+    """The processes that grade for the tests of this one of pytest's workers, and still live."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = process.info["cmdline"] or []
-        if "queue_work" in line and process.status() != psutil.STATUS_ZOMBIE:
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        line, environment = process.info["cmdline"] or [], process.info["environ"] or {}
+        ours = environment.get("PYTEST_XDIST_WORKER") == os.environ.get("PYTEST_XDIST_WORKER")
+        if "queue_work" in line and ours and process.status() != psutil.STATUS_ZOMBIE:
             found.append(process.pid)
     return found
 
