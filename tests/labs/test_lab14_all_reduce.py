@@ -206,6 +206,9 @@ def test_a_replay_runs_and_gives_what_the_oracles_give(task: Task) -> None:
         body, _, last = task.call(**inputs).rpartition("\n")
         exec(body, names)
         found, want = eval(last, names), oracle(task, inputs)
+        if task.name == "all_reduce" and isinstance(want, dict):  # a notebook's ranks can't be killed: it is told
+            assert f"rank {want['lost']} was killed before its send or receive" in body
+            continue
         if task.name == "chunks":
             assert [list(pair) for pair in found] == want
         elif task.name == "buckets":
