@@ -286,7 +286,7 @@ class Margins:
     def _clearly(self, task: Task, one: Tried) -> bool:
         from autograder.run import Answer
 
-        if not isinstance(one.outcome, Answer):
+        if not isinstance(one.outcome, Answer) or one.only_costly:
             return True
         with loosened(self.margin):
             return bool(faults(task, one.case, one.outcome.value))

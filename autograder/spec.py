@@ -48,6 +48,8 @@ class Property:
         What is wrong with this, in words. None judges the whole answer as the task does.
     concerns : callable or None, ``concerns(inputs) -> bool``
         Which cases; None: all.
+    cost : str
+        A cost of the task: it holds where the answer stays within that, whatever else is wrong with it.
     """
 
     name: str
@@ -55,6 +57,30 @@ class Property:
     points: float
     judge: Callable[[Inputs, Any, Any], list[str]] | None = None
     concerns: Callable[[Inputs], bool] | None = None
+    cost: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Something that is counted while a task runs, and how much of it an answer may use; see `costs`.
+
+    Parameters
+    ----------
+    name : str
+        As the driver reports it: ``"operations"``, ``"entries"`` or ``"bytes"`` of a `Meter`, or a count of its own.
+    title : str
+    limit : callable, ``limit(**inputs) -> float``
+        What a case allows.
+    formula : str
+        The limit in words and letters, for the learner: ``"one for each node"``.
+    unit : str
+    """
+
+    name: str
+    title: str
+    limit: Callable[..., float]
+    formula: str
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +161,8 @@ class Task:
     hints: Mapping[str, str] = field(default_factory=dict)
     properties: tuple[Property, ...] = ()
     """What earns part of the points where the whole is not right; their points add up to the task's."""
+    costs: tuple[Cost, ...] = ()
+    """What is counted; an answer that is right, and uses more than is allowed, is not."""
     unlocks: tuple[Hint, ...] = ()
     """Hints that open after several tries; those in `hints` are always told."""
 
@@ -203,6 +231,10 @@ class Lab:
                 raise ValueError(
                     f"{self.name}/{task.name}: {len(task.oracles)} oracle given, at least 2 needed; add another."
                 )
+            counted = {cost.name for cost in task.costs}
+            unknown = next((one.cost for one in task.properties if one.cost and one.cost not in counted), "")
+            if unknown:
+                raise ValueError(f"{self.name}/{task.name}: a property is about the cost {unknown!r}, which it lacks.")
             worth = sum(one.points for one in task.properties)
             if task.properties and (abs(worth - task.points) > 1e-9 or min(p.points for p in task.properties) <= 0):
                 raise ValueError(

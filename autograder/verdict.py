@@ -12,13 +12,14 @@ from autograder import generate
 from autograder.answerkey import AnswerKey, Case
 from autograder.cells import printable
 from autograder.compare import compare, describe
+from autograder.costs import NotCounted, sentence, split, worst
 from autograder.diagnose import rank
 from autograder.diagnose_raised import diagnose_raised
 from autograder.evidence import Evidence
 from autograder.literal import CHARACTERS, assignments, literal
 from autograder.oracles import OracleError
 from autograder.patterns import pattern
-from autograder.report import Cause, CounterExample, PropertyResult, TaskResult, Verdict
+from autograder.report import Cause, CostResult, CounterExample, PropertyResult, TaskResult, Verdict
 from autograder.run import Answer, Died, Missing, Outcome, Raised
 from autograder.spec import Inputs, Property, Task
 
@@ -58,10 +59,20 @@ class Tried:
     case: Case
     outcome: Outcome
     faults: list[str] = field(default_factory=list)
+    costs: list[CostResult] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
-        return isinstance(self.outcome, Answer) and not self.faults
+        return isinstance(self.outcome, Answer) and not self.faults and not self.over
+
+    @property
+    def over(self) -> list[CostResult]:
+        """What it used more of than it may."""
+        return [cost for cost in self.costs if not cost.holds]
+
+    @property
+    def only_costly(self) -> bool:
+        return isinstance(self.outcome, Answer) and not self.faults and bool(self.over)
 
     @property
     def kind(self) -> str:
@@ -95,6 +106,7 @@ def judge_task(runner: Calls, key: AnswerKey, task: Task, watch: Watch | None = 
         result = explain(runner, key, task, tried, failing) if failing else too_slow(task, tried)
         result.points = sum(part.points for part in parts)
     result.notes, result.cases, result.properties = notes, len(tried), parts
+    result.costs = worst(one.costs for one in tried)
     return result
 
 
@@ -119,6 +131,8 @@ def judge_properties(task: Task, cases: Sequence[Case], tried: Sequence[Tried]) 
 def _has(task: Task, part: Property, one: Tried) -> bool:
     if not isinstance(one.outcome, Answer):
         return False
+    if part.cost:
+        return all(cost.holds for cost in one.costs if cost.name == part.cost)
     return not _faults(replace(task, judge=part.judge or task.judge, properties=()), one.case, one.outcome.value)
 
 
@@ -146,7 +160,13 @@ def try_all(runner: Calls, task: Task, cases: list[Case]) -> tuple[list[Tried], 
 
 def try_one(runner: Calls, task: Task, case: Case) -> Tried:
     outcome = runner.call(task, case.inputs)
-    return Tried(case, outcome, faults(task, case, outcome.value) if isinstance(outcome, Answer) else [])
+    if not isinstance(outcome, Answer):
+        return Tried(case, outcome)
+    try:
+        value, counted = split(task, case.inputs, outcome.value)
+    except NotCounted as error:
+        return Tried(case, outcome, [f"What it costs could not be counted: {error}."])
+    return Tried(case, replace(outcome, value=value), faults(task, case, value), counted)
 
 
 def faults(task: Task, case: Case, got: Any) -> list[str]:
@@ -179,6 +199,10 @@ def _faults(task: Task, case: Case, got: Any) -> list[str]:
 def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], failing: list[Tried]) -> TaskResult:
     """The result of a task of which some case fails."""
     failing = sorted(failing, key=lambda one: generate.size(one.case.inputs))
+    costly = [one for one in failing if one.only_costly]
+    if costly and not any(one.faults or isinstance(one.outcome, Raised) for one in failing):
+        return too_costly(runner, key, task, tried, costly)
+    failing = [one for one in failing if not one.only_costly]
     first = failing[0]
     dead = next((one for one in failing if isinstance(one.outcome, (Died, Missing))), None)
     if dead is not None:
@@ -199,7 +223,7 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     if isinstance(outcome, Raised):
         return raised(task, outcome, first, many, where)
     wrong = [one for one in failing if isinstance(one.outcome, Answer)][:EXAMINED]
-    if task.judge is None and task.properties:
+    if task.judge is None and (task.properties or task.costs):
         # Where only a property found fault, the values have nothing to say.
         wrong = [one for one in wrong if evidence_of(key, task, one).mismatches]
     if task.judge is None:
@@ -214,6 +238,23 @@ def explain(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], faili
     message = lead + first.faults[0]
     result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "value", message, words)
     result.counter_example = counter_example(task, first)
+    return result
+
+
+def too_costly(runner: Calls, key: AnswerKey, task: Task, tried: list[Tried], costly: list[Tried]) -> TaskResult:
+    """The result of a task whose answers are right, and use too much of something."""
+    first = costly[0]
+    alive = not any(isinstance(one.outcome, (Died, Missing)) for one in tried)
+    if alive and generate.size(first.case.inputs) > SMALL:
+        smaller = smaller_case(runner, key, task, first)
+        first = smaller if smaller is not None and smaller.only_costly else first
+    over = first.over[0]
+    many = f"{len(costly)} of {len(tried)} cases" if len(tried) > 1 else "the case that was tried"
+    message = f"Right, but too costly in {many}. {'In the smallest: ' if len(tried) > 1 else ''}{sentence(over)}"
+    words = [task.hints["cost"]] if "cost" in task.hints else []
+    words += pattern([(one.case.inputs, one.passed) for one in tried]) if alive else []
+    result = TaskResult(task.name, task.title, 0.0, task.points, "wrong", "cost", message, words)
+    result.counter_example = counter_example(task, first, f"the right answer; {sentence(over)}")
     return result
 
 

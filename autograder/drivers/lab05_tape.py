@@ -120,7 +120,7 @@ def accumulate(names: Names, arrays: list[np.ndarray], steps: list[list[Any]], n
 def backward(
     names: Names, steps: list[dict[str, Any]], partials: list[list[Any]], root: int, cotangent: np.ndarray, repeat: int
 ) -> dict[str, Any]:
-    """Gradients the learner's backward pass finds, which rules ran more than once, and whether `cotangent` was changed.
+    """Gradients the learner's backward pass finds, whether `cotangent` was changed, and how often rules ran.
 
     `partials` holds, per step and input, how a cotangent is passed on: ``["same"]``, ``["negated"]``,
     ``["times", array]``, ``["spread", shape]`` or ``["none"]``. With `repeat` above 1 the graph is chained that
@@ -151,10 +151,14 @@ def backward(
             raise TypeError(f"backward returned a dict with {_kind(node)} as a key; expected leaves (nodes).")
         gradients[place.get(node, f"{label(node.index)}, which is not a leaf")] = gradient
     again = [node for node in whole if isinstance(node, Computed) and node.calls > 1][:3]
-    return {
+    answer = {
         "gradients": gradients,
         "again": ", ".join(f"{label(node.index)}: {node.calls} times" for node in again),
         "changed": "" if np.array_equal(before, cotangent) else "cotangent",
+    }
+    return {
+        "answer": answer,
+        "counted": {"rules": sum(node.calls for node in whole if isinstance(node, Computed))},
     }
 
 

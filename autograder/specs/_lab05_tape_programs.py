@@ -56,6 +56,18 @@ def partials_of(step: Step, values: list[np.ndarray]) -> list[list[Any]]:
     return []
 
 
+def rules_needed(steps: list[Step], partials: list[list[Any]], root: int, cotangent: np.ndarray, repeat: int) -> int:
+    """How many rules a backward pass runs: one for each operation that a cotangent reaches."""
+    reached, waiting = {root}, [root]
+    while waiting:
+        place = waiting.pop()
+        for source, partial in zip(steps[place]["inputs"], partials[place], strict=True):
+            if partial[0] != "none" and source not in reached:
+                reached.add(source)
+                waiting.append(source)
+    return repeat * sum(steps[place]["op"] != "leaf" for place in reached)
+
+
 def leaf(value: np.ndarray) -> Step:
     return {"op": "leaf", "inputs": [], "value": value}
 

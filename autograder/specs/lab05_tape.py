@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from autograder.drivers.lab05_tape import label
-from autograder.spec import Hint, Lab, Task
+from autograder.spec import Cost, Hint, Lab, Task
 from autograder.specs import _lab05_tape_cases as cases
 from autograder.specs import _lab05_tape_judges as judges
 from autograder.specs import _lab05_tape_oracles as oracles
 from autograder.specs import _lab05_tape_show as show
+from autograder.specs._lab05_tape_programs import rules_needed
 from autograder.specs._source import source
 
 # --- replays: source that shows a case in the learner's own notebook ---------------------------------
@@ -225,8 +226,11 @@ BACKWARD = Task(
         "numpy": oracles.backward_differences,
     },
     judge=judges.backward,
+    costs=(Cost("rules", "Rules run", rules_needed, "one for each operation that a cotangent reaches"),),
     limit=3.0,
     hints={
+        "cost": "Wait until a node's cotangent is complete, then run its rule once; otherwise the work doubles with "
+        "every fork.",
         "recursion": f"The longest graph tried is a chain of {cases.CHAIN:,} nodes: walk along "
         "topological_order(root, ...).",
         "time": "A node's rule runs once, when all its consumers have added to its cotangent; following every path "
@@ -239,7 +243,7 @@ BACKWARD = Task(
     },
     unlocks=(
         Hint(
-            "ran more than once|recursion|Ran longer",
+            "too costly|recursion|Ran longer",
             "Print which rule runs, for y = x + x, z = y + y, w = z + z. Each name should be printed once; if one"
             " is printed more often, the walk follows paths and not nodes.",
             after=2,

@@ -7,3 +7,15 @@ def double(names, x):
 
 def parts(names, x):
     return names["parts"](x)
+
+
+def metered(names, x):
+    from counting import Meter, bare  # beside the worker, in a sandbox
+
+    with Meter() as meter:
+        answer = names["double"](meter.array(x.copy()))
+    return {"answer": bare(answer), "counted": meter.counted}
+
+
+def tampered(names, x):
+    return names["double"](x)

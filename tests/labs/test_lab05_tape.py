@@ -16,6 +16,7 @@ import pytest
 from autograder import generate, spec
 from autograder import release as releasing
 from autograder.compare import compare
+from autograder.costs import split
 from autograder.drivers import lab05_tape as drivers
 from autograder.grade import Grader
 from autograder.notebook import parse_notebook, read_notebook
@@ -374,7 +375,8 @@ def test_the_driver_counts_and_copies() -> None:
     inputs = next(
         case for case in task.edges(np.random.default_rng(0)) if len(case["steps"]) == 5 and case["repeat"] == 1
     )
-    answer = drivers.backward({"backward": by_paths}, **inputs)
+    answer, (cost,) = split(task, inputs, drivers.backward({"backward": by_paths}, **inputs))
     assert "2 times" in answer["again"]
+    assert cost.counted > cost.allowed == 4
     assert answer["changed"] == "cotangent"
     assert len(task.judge(inputs, answer, task.oracles["numpy"](np, **inputs))) == 2

@@ -142,7 +142,7 @@ def backward(root, cotangent):
     return {node: g for node, g in cotangents.items() if not node.inputs}
 
 
-# %% wrong: recursive, one path at a time | ran|recursion|without end
+# %% wrong: recursive, one path at a time | Rules run: \d+, where \d+ are allowed|recursion
 
 
 def backward(root, cotangent):
@@ -160,7 +160,7 @@ def backward(root, cotangent):
     return gradients
 
 
-# %% wrong: one path at a time, with a stack | ran|without end
+# %% wrong: one path at a time, with a stack | Rules run: \d+, where \d+ are allowed
 
 
 def backward(root, cotangent):
