@@ -37,6 +37,7 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "LAUNCH_TEST": mark, **environment},
+            preexec_fn=heeds_hang_ups,
         )
         started.append(process)
         return process
@@ -49,6 +50,11 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         process.communicate()
     for one in of_job(mark):
         one.kill()
+
+
+def heeds_hang_ups() -> None:
+    """Under nohup they are ignored, in whatever is started from there."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def of_job(mark: str) -> list[psutil.Process]:
