@@ -32,12 +32,11 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         script = tmp_path / "script.py"
         script.write_text(textwrap.dedent(text))
         process = subprocess.Popen(
-            [sys.executable, "-m", "internals.distributed.launch", *options, str(script), *arguments],
+            [*HEEDED, sys.executable, "-m", "internals.distributed.launch", *options, str(script), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "LAUNCH_TEST": mark, **environment},
-            preexec_fn=heeds_hang_ups,
         )
         started.append(process)
         return process
@@ -50,11 +49,6 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         process.communicate()
     for one in of_job(mark):
         one.kill()
-
-
-def heeds_hang_ups() -> None:
-    """Under nohup they are ignored, in whatever is started from there."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def of_job(mark: str) -> list[psutil.Process]:
@@ -81,6 +75,8 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+HEEDED = ["env", "--default-signal=HUP"] if sys.platform == "linux" else []
+"""Under nohup hang-ups are ignored by whatever is started from there."""
 GRANDCHILDREN = """
     import os, subprocess, sys, time
     for new_session in (False, True):       # one in the rank's group, one that has made a group of its own
