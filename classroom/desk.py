@@ -213,7 +213,7 @@ class Desk:
             raise Refused(400, "This check was not understood; restart the kernel and try again.")
         with self._alone(learner), saved_as(text(request, "skeleton", ""), text(request, "filename", "")) as file:
             asked = {"do": "check", "tasks": tasks, "lab": text(request, "lab", ""), "file": file}
-            asked |= {"cells": cells_of(request), "defined": defined, "language": language()}
+            asked |= {"cells": cells_of(request), "defined": defined, "language": language(), "learner": learner}
             with self._turns:
                 *_, reply = warm.ask(asked)  # the last one is the answer
         return {name: reply[name] for name in ("report", "html", "text", "error") if name in reply}

@@ -22,7 +22,8 @@ class OracleError(RuntimeError):
     """An oracle cannot answer. Never the learner's fault."""
 
 
-_children: dict[str, subprocess.Popen[bytes]] = {}
+_children: dict[Path, subprocess.Popen[bytes]] = {}
+"""By their sockets: a process may have had more than one directory for them."""
 
 
 def launch(framework: str) -> bool:
@@ -52,7 +53,7 @@ def launch(framework: str) -> bool:
             os.fspath(socket_path(framework)),
         ]
         command += ["--idle", os.environ.get("AUTOGRADER_ORACLE_IDLE", "900")]
-        _children[framework] = subprocess.Popen(
+        _children[socket_path(framework)] = subprocess.Popen(
             command,
             cwd="/",
             env=environment(),
@@ -97,7 +98,7 @@ def is_locked(framework: str) -> bool:
 
 def reap(framework: str) -> None:
     """Wait for a process that this one started and that has been told to end."""
-    child = _children.pop(framework, None)
+    child = _children.pop(socket_path(framework), None)
     if child is not None:
         child.wait()
 

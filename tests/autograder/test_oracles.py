@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -417,3 +418,14 @@ def test_a_process_that_has_ended_is_none_even_before_its_parent_notices() -> No
         child.kill()
         child.wait()
     assert not client.is_running(child.pid)
+
+
+def test_nobody_waits_for_an_oracle_of_another_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="ag-") as one, tempfile.TemporaryDirectory(prefix="ag-") as other:
+        monkeypatch.setenv("AUTOGRADER_RUNTIME_DIR", one)
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+            monkeypatch.setitem(starting._children, starting.socket_path("torch"), child)
+            monkeypatch.setenv("AUTOGRADER_RUNTIME_DIR", other)
+            starting.reap("torch")
+            assert child.poll() is None
+            child.kill()
