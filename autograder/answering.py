@@ -132,7 +132,8 @@ def check(request: dict[str, Any], progress: Callable[[str], None], prepared: Pr
     else:
         grader, box = grade.Grader(mode="practice", progress=progress), None
     report = grader.grade_notebook(taken, os.path.basename(request["file"]), lab, asked, box)
-    open_hints(report, lab, taken, learner=request.get("learner") or place.learner_name(), folder=place.home() / "hints")
+    learner = request.get("learner") or place.learner_name()
+    open_hints(report, lab, taken, learner=learner, folder=place.home() / "hints")
     add_unbound(report, unbound, request["defined"])
     if note := sandbox_note():
         report.notes.append(note)
