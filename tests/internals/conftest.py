@@ -17,6 +17,11 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+# Without a handler of its own a package's warnings are printed by the thread that logs them. A traceback is parsed for
+# that, and Python 3.11 can't parse in two threads at once.
+logging.getLogger("internals").addHandler(logging.NullHandler())
+
+
 @pytest.hookimpl(tryfirst=True)  # before markers select
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs TensorFlow is slow, if only because importing it takes nine seconds."""
