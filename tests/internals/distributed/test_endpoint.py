@@ -113,6 +113,7 @@ def test_who_left_is_lost_after_what_it_sent_was_received(two: tuple[Endpoint, E
     told: list[tuple[str, str]] = []
     one.when_lost(lambda peer, reason: 1 / 0)
     one.when_lost(lambda peer, reason: told.append((peer, reason)))
+    other.on("later", lambda message, reply: LATER)
     call = one.start("two", Message("later"))
     for number in range(30):
         other.send("one", Message("x", {"n": number}, [np.zeros(number * 1000)]))
