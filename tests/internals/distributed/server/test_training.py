@@ -186,11 +186,14 @@ def test_messages_that_overtake_each_other_break_nothing(job: Callable[..., Job]
 def test_backup_drops_what_is_late_and_counts_it(job: Callable[..., Job]) -> None:
     """One of three is held up until the others are done: they never wait, and what it sends then changes nothing."""
     one = job(servers=2, shards=3, optimizer=by_one, backup=1)
-    finished = threading.Event()
+    begun, finished = threading.Event(), threading.Event()
 
     def held_up(values: dict[str, np.ndarray], shard: int, step: int) -> Gradients:
         if shard == 2:
+            begun.set()
             assert finished.wait(20)
+        elif step == 0:
+            assert begun.wait(20)  # else it may come when all is done, and never be late
         elif step == 9:
             finished.set()
         return count(values, shard, step)
