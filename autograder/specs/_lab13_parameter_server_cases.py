@@ -23,6 +23,11 @@ def dies(trainer: int, step: int) -> dict[str, Any]:
     return {"kill": [trainer + 1, STEP_CALLS * step]}
 
 
+def dies_at_work(trainer: int, step: int) -> dict[str, Any]:
+    """A trainer is killed when it has the weights of this step and would push: with ``slow``, after the others did."""
+    return {"kill": [trainer + 1, STEP_CALLS * step + STEP_CALLS - 1]}
+
+
 def death(inputs: Inputs) -> tuple[int, int]:
     """The trainer that dies, and the first step for which it pushes nothing; -1 where none does."""
     rank, calls = inputs["conditions"].get("kill", (0, 0))
@@ -92,6 +97,9 @@ def barrier_edges(rng: np.random.Generator) -> list[Inputs]:
         quadratic(rng, 2, 3, conditions=dies(1, 1)),
         quadratic(rng, 3, 3, conditions=dies(0, 0)),
         quadratic(rng, 3, 3, conditions=dies(2, 2)),
+        # The others wait for it when it dies: nobody pushes any more, so the server has to move by itself.
+        quadratic(rng, 2, 3, slow=[0.0, 0.1], conditions=dies_at_work(1, 1)),
+        quadratic(rng, 3, 2, slow=[0.1, 0.0, 0.0], conditions=dies_at_work(0, 0)),
         # What it had pushed when it died still counts.
         quadratic(rng, 3, 2, slow=[0.1, 0.0, 0.0], conditions=dies(1, 1)),
         quadratic(rng, 2, 2, slow=[0.0, 0.1], conditions=dies(0, 1)),
