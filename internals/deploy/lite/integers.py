@@ -88,8 +88,10 @@ def quantised(
         chosen = affine(*seen[number], INT8)
         return float(chosen.scale), int(chosen.zero_point)
 
-    def constant(number: int) -> tuple[int, Grid | None]:
-        one = builder.tensors[number]
+    def constant(number: int, beside: tuple[int, ...]) -> tuple[int, Grid | None]:
+        one = dict(builder.tensors[number])
+        if one["data"].size != 1:  # an int8 value is repeated along whole axes before its own
+            one["data"] = np.broadcast_to(one["data"], beside[len(beside) - one["data"].ndim :])
         chosen = affine(float(one["data"].min(initial=0)), float(one["data"].max(initial=0)), INT8)
         grid = float(chosen.scale), int(chosen.zero_point)
         return out.constant(one["name"], chosen.quantise(one["data"]), scale=grid[0], zero_point=grid[1]), grid
@@ -127,7 +129,7 @@ def quantised(
             continue
         for number in inputs:
             if number not in held and kind not in CHANNELS:
-                held[number] = constant(number)
+                held[number] = constant(number, builder.tensors[inputs[0]]["shape"])
         numbers = product(kind, inputs) if kind in CHANNELS else [held[number][0] for number in inputs]
         first = held[inputs[0]][1]
         if first is None:

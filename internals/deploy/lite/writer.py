@@ -117,6 +117,10 @@ class Builder:
         """The oldest version that does what is asked."""
         if kind == "AveragePool":
             return 2 if len(parameters) > KINDS[NUMBERS[kind]].parameters[0] else 1
+        if kind in ("Add", "Multiply"):
+            one, other = (self.tensors[number] for number in inputs)
+            single = other["shape"] in ((), (1,), one["shape"][-1:], one["shape"])
+            return 1 if single or one["dtype"] != np.int8 else 2
         grid = self.tensors[inputs[1]]["grid"] if len(inputs) > 1 else None
         return KINDS[NUMBERS[kind]].version if grid is not None and len(grid[0]) > 1 else 1
 

@@ -15,7 +15,7 @@ INTP = np.dtype(np.intp)
 
 
 class Chunked(Kernel):
-    """int8 arithmetic on a few rows of the last axis at a time."""
+    """int8 arithmetic on a few rows at a time: of the last axis, unless `width` says how many entries a row has."""
 
     def rows(self, each: int, width: int) -> None:
         self.width = max(1, width)
@@ -29,8 +29,12 @@ class Chunked(Kernel):
 
 
 class Binary(Chunked):
-    """Two values of one shape, or one that is broadcast to the other; an activation."""
+    """Two values of one shape, or one that is broadcast to the other; an activation.
 
+    On int8, version 1 repeats one number or a last axis, version 2 also several last axes.
+    """
+
+    version = 2
     arity = (2, 2)
     parameters = (1, 1)
     in_place = True
@@ -47,12 +51,14 @@ class Binary(Chunked):
             self.refuse("both have one dtype, and the first has the shape of the result")
         self.limits = self.bounds(self.parameters_given[0])
         if self.integer:
-            if other.shape not in (shape, shape[-1:], (), (1,)):
-                self.refuse("an int8 value is broadcast as one number, or along the last axis")
-            self.rows(16, shape[-1] if shape else 1)
+            if other.shape not in ((), (1,), shape[len(shape) - len(other.shape) :]):
+                self.refuse("an int8 value is repeated as one number, or along all axes before its own")
+            single = other.size == 1 or other.shape == shape
+            self.rows(16, (shape[-1] if shape else 1) if single else other.size)
             self.whole = other.shape == shape
-            self.need(self.step, self.width, dtype=I8)
-            self.need(self.step if self.whole else 1, self.width, dtype=I8)
+            self.columns = self.chunks(self.width, 16 * self.step)
+            self.need(self.step, self.columns, dtype=I8)
+            self.need(self.step if self.whole else 1, self.columns, dtype=I8)
             self.grids()
 
     def grids(self) -> None:
@@ -69,12 +75,16 @@ class Binary(Chunked):
         first = self.arrays[0].reshape(-1, self.width)
         second = self.arrays[1].reshape(-1, self.width if self.arrays[1].size > 1 else 1)
         for part, out, count in self.parts():
-            a, b = self.working[0][:count], self.working[1][:count]
-            np.copyto(a, first[part])
-            np.copyto(b, second[part] if self.whole else second)
-            self.combine(a, b)
-            self.clip(a)
-            np.copyto(out, a, casting="unsafe")
+            for start in range(0, self.width, self.columns):
+                columns = slice(start, min(start + self.columns, self.width))
+                a, b = (one[:count, : columns.stop - start] for one in self.working)
+                np.copyto(a, first[part, columns])
+                np.copyto(
+                    b, second[part if self.whole else slice(None), columns if second.shape[1] > 1 else slice(None)]
+                )
+                self.combine(a, b)
+                self.clip(a)
+                np.copyto(out[:, columns], a, casting="unsafe")
 
 
 class Add(Binary):

@@ -57,6 +57,8 @@ FUNCTIONS = {
     "padding": (lambda x: ops.pad(x, width=((0, 0), (0, 0), (1, 2), (0, 3))), IMAGE, None),
     "functions": (lambda x: ops.tanh(ops.sigmoid(x)) / 4.0, ROW, None),
     "a vector": (lambda x: (x * VECTOR + VECTOR) - 1.5, ROW, None),
+    "channels of an image as it came": (
+        lambda x: (x * BIAS[:4] - BIAS[2:]) * (BIAS[:4] + MATRIX[:6, 0]), IMAGE, None),
     "a constant first": (lambda x: 2.0 + x, ROW, None),
     "a sequence of rows": (
         lambda x: ops.relu(ops.matmul(ops.reshape(x, shape=(x.shape[0] * 5, 7)), SMALL)), SEQUENCE, None),

@@ -168,7 +168,7 @@ def exact(kind, a, b):
 
 
 @pytest.mark.parametrize("kind", ["Add", "Multiply"])
-@pytest.mark.parametrize("shape", [(2, 3, 5), (5,), (), (1,)])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 5), (5,), (), (1,)])
 @pytest.mark.parametrize("scratch", [1, 2**20])
 def test_binary(kind, shape, scratch):
     rng = np.random.default_rng(4)
