@@ -124,7 +124,10 @@ def people(state: State = None) -> None:
 
 
 def create_demo(state: State = None) -> None:
-    """Make a class to try: an instructor and three learners, with printed passwords; every lab is released."""
+    """Make a class to try: an instructor and three learners, with printed passwords.
+
+    Labs about which nothing was decided yet are released; what an instructor has decided stands.
+    """
     from autograder.gradebook import decisions, roster
     from autograder.gradebook.models import now
     from autograder.spec import lab_names

@@ -28,6 +28,9 @@ c.ServerApp.root_dir = str(LABS)
 # A learner who looks for the lab should not open its solution by mistake; typing the path still does.
 c.ContentsManager.hide_globs = ["__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~", "solutions"]
 c.ServerApp.jpserver_extensions = {"classroom.lab_server": True} | ({} if ON_HUB else {"autograder.web": True})
+# nbgrader, where it is installed, puts a second way to check and collect beside ours, which leads nowhere here.
+NBGRADER = ("formgrader", "validate_assignment", "assignment_list", "course_list")
+c.ServerApp.jpserver_extensions |= {f"nbgrader.server_extensions.{name}": False for name in NBGRADER}
 # The Submit button, as JupyterLab loads what was built for it.
 c.LabServerApp.extra_labextensions_path = c.LabApp.extra_labextensions_path = [str(HERE / "labextensions")]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from classroom import authenticator
 from classroom.authenticator import ClassAuthenticator
-from classroom.places import NAME, ROOT, SERVICE, Place
+from classroom.places import NAME, ROOT, SERVICE, Place, in_address
 from classroom.spawner import ClassSpawner
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  (JupyterHub puts it there)
@@ -39,7 +39,7 @@ port = int(os.environ.get("CLASSROOM_PORT", "8000"))
 bind = os.environ.get("CLASSROOM_BIND", "127.0.0.1")
 bin_folder = str(Path(sys.executable).parent)
 
-c.JupyterHub.bind_url = f"http://{bind}:{port}/"
+c.JupyterHub.bind_url = f"http://{in_address(bind)}:{port}/"
 c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{free_port()}"
 c.JupyterHub.db_url = f"sqlite:///{place.state / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(place.state / "cookie_secret")

@@ -15,6 +15,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 """What people may log in as: it is a folder's name too, and stands in addresses."""
 
 
+def in_address(host: str) -> str:
+    """A host as it stands in a URL: brackets around an address of IPv6."""
+    return f"[{host}]" if ":" in host else host
+
+
 @dataclass(frozen=True)
 class Place:
     """The state of one hub, in one folder that only the hub's own user may enter."""

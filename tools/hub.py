@@ -20,7 +20,7 @@ from types import FrameType
 
 from autograder import oracles, warm
 from classroom.accounts import Accounts
-from classroom.places import Place
+from classroom.places import Place, in_address
 from classroom.spawner import isolation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +32,8 @@ STOP_LIMIT = 30.0
 GRACE = 2.0
 CLEANED = b"] ...done"
 """What JupyterHub logs last as it stops."""
+EVERY = ("0.0.0.0", "::")
+"""Stand for all addresses of a machine; nobody can go there."""
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
@@ -51,14 +53,33 @@ def port_number(text: str) -> int:
 
 
 def check_port(address: str, port: int) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            raise CannotStart(
-                f"{address}:{port} can't be listened on ({error.strerror}); choose another: make hub ARGS='--port N'."
-            ) from None
+    where = f"{in_address(address)}:{port}"
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise CannotStart(
+            f"--bind {address}: no address of this machine ({error.strerror}); such as 127.0.0.1, 0.0.0.0, ::1 or ::."
+        ) from None
+    try:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        raise CannotStart(
+            f"{where} can't be listened on ({error.strerror}); choose another: make hub ARGS='--port N'."
+        ) from None
+
+
+def from_here(address: str) -> str:
+    """Where this machine itself reaches what listens on `address`."""
+    return in_address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address))
+
+
+def from_elsewhere(address: str) -> str:
+    """The host that people type: this machine's name, where every address of it is listened on."""
+    return socket.getfqdn() if address in EVERY else in_address(address)
 
 
 def node(state: Path) -> tuple[list[str], list[str]]:
@@ -192,9 +213,14 @@ def run(place: Place, options: argparse.Namespace, started: float) -> int:
     """Run the hub until it ends or we are told to stop."""
     hub = start(place, options, proxy_command(place.state))
     try:
-        base = f"http://{options.bind}:{options.port}"
-        wait_until_up(hub, base, place.log)
+        wait_until_up(hub, f"http://{from_here(options.bind)}:{options.port}", place.log)
+        base = f"http://{from_elsewhere(options.bind)}:{options.port}"
         say(f"\nReady after {time.monotonic() - started:.0f} s. The class comes in at\n\n    {base}/\n")
+        if options.bind in EVERY:
+            say(
+                f"(or at this machine's address, port {options.port}; from here: "
+                f"http://{from_here(options.bind)}:{options.port}/)"
+            )
         if not Accounts(place.accounts).names() and not options.settings:
             say("Nobody has an account yet. For a class to try: .venv/bin/autograder class create-demo")
         say(f"Log: {place.log}")
@@ -211,7 +237,10 @@ def run(place: Place, options: argparse.Namespace, started: float) -> int:
 
 def main() -> int:
     started = time.monotonic()
-    usage = "make hub [ARGS='[--port PORT] [--state FOLDER] [--workers N] [--settings FILE] [--without-isolation]']"
+    usage = (
+        "make hub [ARGS='[--port PORT] [--bind ADDRESS] [--state FOLDER] [--workers N] [--settings FILE] "
+        "[--without-isolation]']"
+    )
     parser = argparse.ArgumentParser(prog="make hub", usage=usage, description=__doc__)
     parser.add_argument("--port", type=port_number, default=PORT, help=f"where the class comes in (default: {PORT})")
     parser.add_argument("--bind", default="127.0.0.1", help="the address to listen on (default: this machine only)")

@@ -17,7 +17,7 @@ from autograder.compare import compare, loosened
 from autograder.grade import Grader
 from autograder.mutants import MutantError, samples_of
 from autograder.notebook import parse_notebook
-from autograder.spec import Inputs, Lab, Tolerance, lab_names, load_lab
+from autograder.spec import Hint, Inputs, Lab, Tolerance, lab_names, load_lab
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,6 +82,11 @@ def test_nothing_is_found_where_nothing_is_wrong(root: Path) -> None:
         ("hints", "has no hints", {"hints": {}}),
         ("hints", "is empty", {"hints": {"sign": " "}}),
         ("hints", "line of the solution", {"hints": {"sign": f"Write {ANSWER.strip()}"}}),
+        ("unlocks", "no regular expression", {"unlocks": (Hint("(", "Which way round?"),)}),
+        ("unlocks", "no words", {"unlocks": (Hint("half", " \n"),)}),
+        ("unlocks", "about everything", {"unlocks": (Hint("half|", "Which way round?"),)}),
+        ("unlocks", "a piece of the answer", {"unlocks": (Hint("half", f"Write {ANSWER.strip()}."),)}),
+        ("unlocks", "a piece of the answer", {"unlocks": (Hint("half", "Try `doubled_by_the_learner=x+x`."),)}),
         ("fresh", "two seeds", {"edges": edges(lambda rng: np.array([0.25, 0.5, -3.0])), "examples": 0}),
         ("arange", "np.arange", {"edges": edges(lambda rng: np.arange(4.0).reshape(2, 2))}),
         ("arange", "np.arange", {"edges": edges(lambda rng: np.arange(1, 7, dtype=np.float32))}),
@@ -186,6 +191,15 @@ def test_mutants_are_graded(root: Path) -> None:
         "the wrong answer 'times 2.0' earns full marks.",
         "the wrong answer 'times 2.003' would pass if the tolerance were 10 times as wide.",
     ]
+
+
+@pytest.mark.slow
+def test_a_hint_that_no_wrong_answer_is_told_is_found(root: Path) -> None:
+    unlocks = (Hint("2 times what it should be", "Which way round?"), Hint("transposed", "Which axis?"))
+    one = task("double", by_product, unlocks=unlocks, **GOOD)
+    write(root, ["# %% wrong: four times | .\n\ndef double(x):\n    return x * 4\n"])
+    found = list(lint.swallowed(make_lab(one), root, Grader(oracles=ORACLES, seed=3)))
+    assert [(finding.rule, "'transposed'" in finding.sentence) for finding in found] == [("unlocks", True)]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from autograder.gradebook.place import url_of
 from classroom.lab_server import Refusal, notebook_file
 from classroom.places import Place
 from classroom.spawner import ANSWERS, COURSE, FIRST_UID, ROOT, UserIds, room
@@ -47,6 +49,55 @@ def test_a_busy_port_is_said_and_nothing_started(
     assert "--port N" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "hub").exists()
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_an_address_of_ipv6_is_looked_at_too(hub_tool: ModuleType) -> None:
+    try:
+        taken = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    with taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(hub_tool.CannotStart, match=rf"\[::1\]:{port} can't be listened on"):
+            hub_tool.check_port("::1", port)
+    hub_tool.check_port("::1", port)
+
+
+@pytest.mark.parametrize("address", ["::zz", "300.1.1.1", "no such host"])
+def test_an_address_that_is_none_is_said(hub_tool: ModuleType, address: str) -> None:
+    with pytest.raises(hub_tool.CannotStart, match=f"--bind {address}: no address of this machine"):
+        hub_tool.check_port(address, 8000)
+
+
+@pytest.mark.parametrize(
+    ("bind", "here", "elsewhere"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1", socket.getfqdn()),
+        ("::", "[::1]", socket.getfqdn()),
+        ("::1", "[::1]", "[::1]"),
+        ("hub.example.edu", "hub.example.edu", "hub.example.edu"),
+    ],
+)
+def test_the_address_that_is_told_is_one_to_go_to(hub_tool: ModuleType, bind: str, here: str, elsewhere: str) -> None:
+    assert (hub_tool.from_here(bind), hub_tool.from_elsewhere(bind)) == (here, elsewhere)
+
+
+def test_the_usage_names_every_option(
+    hub_tool: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(hub_tool, monkeypatch, "--help")
+    usage, _, options = capsys.readouterr().out.partition("options:")
+    for option in set(re.findall(r"--[a-z-]+", options)) - {"--help"}:
+        assert option in usage, option
+
+
+def test_commands_find_the_hub_s_gradebook_by_its_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CLASSROOM_GRADEBOOK", raising=False)
+    monkeypatch.setenv("AUTOGRADER_HOME", str(tmp_path / "hub" / "gradebook"))
+    assert url_of("") == url_of(Place(tmp_path / "hub").gradebook)
 
 
 def test_without_bubblewrap_it_says_what_to_do(
