@@ -210,21 +210,31 @@ def _elu(b: Builder, node: Node, x: Value) -> Name:
 @rule("hypot")
 def _hypot(b: Builder, node: Node, x: Value, y: Value) -> Name:
     # Scaled by the larger, so that squares do not overflow; where both are 0 there is nothing to scale.
-    one, two = b.op("Abs", x), b.op("Abs", y)
+    one, two, endless = b.op("Abs", x), b.op("Abs", y), b.like(math.inf, x)
     large, small = b.op("Max", one, two), b.op("Min", one, two)
     none = b.op("Equal", large, b.like(0, x))
     part = b.op("Div", small, b.op("Where", none, b.like(1, x), large))
-    return b.op("Mul", large, b.op("Sqrt", b.op("Add", b.op("Mul", part, part), b.like(1, x))))
+    found = b.op("Mul", large, b.op("Sqrt", b.op("Add", b.op("Mul", part, part), b.like(1, x))))
+    # One that is infinite is enough, whatever the other.
+    either = b.op("Or", b.op("Equal", one, endless), b.op("Equal", two, endless))
+    return b.op("Where", either, endless, found)
 
 
 @rule("atan2")
 def _atan2(b: Builder, node: Node, y: Value, x: Value) -> Name:
-    zero, half = b.like(0, x), b.like(math.pi / 2, x)
-    slope = b.op("Atan", b.op("Div", y, x))
-    around = b.op("Where", b.op("Less", y, zero), b.like(-math.pi, x), b.like(math.pi, x))
-    left = b.op("Where", b.op("Less", x, zero), b.op("Add", slope, around), slope)
-    upright = b.op("Mul", b.op("Sign", y), half)
-    return b.op("Where", b.op("Equal", x, zero), upright, left)
+    # In the first quadrant, where equal sides are 45 degrees though both be infinite; then in its own.
+    up, along = b.op("Abs", y), b.op("Abs", x)
+    slope = b.op("Where", b.op("Equal", up, along), b.op("Sign", along), b.op("Div", up, along))
+    angle = b.op("Atan", slope)
+    turned = b.op("Where", _negative(b, x), b.op("Sub", b.like(math.pi, x), angle), angle)
+    # A product keeps the sign of a zero; onnxruntime's Where does not.
+    return b.op("Mul", turned, b.op("Where", _negative(b, y), b.like(-1, y), b.like(1, y)))
+
+
+def _negative(b: Builder, x: Value) -> Name:
+    """Which numbers have the sign; -0 has, and its reciprocal tells."""
+    zero = b.like(0, x)
+    return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
 
 
 @rule("remainder")
@@ -248,4 +258,7 @@ def _logaddexp(b: Builder, node: Node, x: Value, y: Value) -> Name:
 
 @rule("lerp")
 def _lerp(b: Builder, node: Node, x: Value, y: Value, weight: Value) -> Name:
-    return b.op("Add", x, b.op("Mul", weight, b.op("Sub", y, x)))
+    step, one = b.op("Sub", y, x), b.like(1, x)
+    from_y = b.op("Sub", y, b.op("Mul", step, b.op("Sub", one, weight)))
+    nearer = b.op("Less", b.op("Abs", weight), b.like(0.5, weight))
+    return b.op("Where", nearer, b.op("Add", x, b.op("Mul", weight, step)), from_y)

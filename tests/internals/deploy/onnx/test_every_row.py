@@ -21,6 +21,30 @@ OPSETS = (17, 20, 22)
 WRITTEN = [case for case in CASES if case.op not in WITHOUT]
 NOT_DEFINED = {("remainder", "int64", ((2, 3), (2, 3)))}
 """Of whole numbers the sample divides by 0."""
+INF = float("inf")
+NUMBERS = (
+    0.0,
+    -0.0,
+    INF,
+    -INF,
+    float("nan"),
+    1e-40,
+    -1e-40,
+    3e38,
+    -3e38,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    1e-8,
+    88.8,
+    -104.0,
+    2.0,
+)
+ENTRYWISE = {case.op: case for case in WRITTEN if TABLE[case.op].expr and case.op != "where"}
+ENTRYWISE |= {
+    case.op: case for case in CASES if case.op in ("hypot", "atan2", "lerp", "clamp", "logaddexp", "remainder")
+}
 
 
 def inputs_of(case: Case, shapes: Any, dtype: str) -> list[np.ndarray]:
@@ -67,6 +91,28 @@ def test_a_row_in_onnxruntime(case: Case, dtype: str) -> None:
             for want, came in zip(wanted, run_onnx(model, dict(zip(ends[0], arrays, strict=True))), strict=True):
                 assert (came.shape, came.dtype) == (want.shape, want.dtype), (shapes, attrs, opset)
                 np.testing.assert_allclose(came, want, rtol=1e-5, atol=1e-5, err_msg=f"{shapes} {attrs} {opset}")
+
+
+def every_one_with_every_other(count: int) -> list[np.ndarray]:
+    numbers = NUMBERS if count < 3 else NUMBERS[:12]
+    return [one.ravel().astype(np.float32) for one in np.meshgrid(*[numbers] * count)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("op", ENTRYWISE)
+def test_special_numbers(op: str) -> None:
+    """Infinities, NaN, zeros of both signs and the edges of float32: ONNX gives what eager gives."""
+    shapes, attrs = ENTRYWISE[op].samples[-1]
+    arrays = every_one_with_every_other(len(shapes))
+    graph, given, found = in_graph(op, arrays, attrs)
+    with Session(graph, passes=()) as session:
+        (wanted,) = session.run(found, dict(zip(given, arrays, strict=True)))
+    model = to_onnx(graph, {"f": Signature({f"x{i}": one for i, one in enumerate(given)}, {"y": found[0]})})
+    (came,) = run_onnx(model, {f"x{i}": one for i, one in enumerate(arrays)})
+    np.testing.assert_allclose(came, wanted, rtol=1e-5, atol=1e-6, err_msg=str(np.stack(arrays, -1)))
+    if op == "atan2":  # on the way from one side to the other, the sign of a zero says on which
+        np.testing.assert_array_equal(np.signbit(came), np.signbit(wanted))
 
 
 @pytest.mark.parametrize("op", sorted(WITHOUT))
