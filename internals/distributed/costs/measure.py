@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from internals.distributed.costs.model import NOTHING, Costs, PerByte, Way
+from internals.distributed.costs.model import NOTHING, Costs, PerByte, Way, working_set
 from internals.distributed.transport import Message
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 SMALL = 256
 """Bytes of a message that costs α only."""
-SIZES = (1 << 17, 1 << 18, 1 << 20, 4 << 20, 8 << 20, 16 << 20)
+SIZES = (1 << 16, 1 << 17, 1 << 18, 1 << 20, 4 << 20, 8 << 20, 16 << 20)
 """Bytes of the arrays by which β is found. A message alone is one of them, and a message of a round the half of one, as
 in the algorithms that send least; both up to a collective's longest message."""
 SEGMENT = 8 << 20
@@ -28,8 +27,12 @@ BURST = 8
 ROW = 8
 """Rounds in a row: as in a collective, nobody waits for all before the next. Fewer of long messages."""
 
+Smallest = Callable[["Group", str], object]
+"""An all-reduce of few bytes in a group, by the algorithm of a name."""
 Take = Callable[[np.ndarray, np.ndarray], object]
 """What is done with what came: ``take(mine, theirs)``."""
+Kind = Callable[[], Any]
+"""Something to be timed; what it returns, if anything, are the seconds that count."""
 Rounds = dict[str, list[float]]
 """Seconds of one round, by what is done in it."""
 
@@ -38,7 +41,7 @@ def measure(
     group: Group,
     *,
     rounds: int = 5,
-    smallest: Callable[[], object] | None = None,
+    smallest: Smallest | None = None,
     sizes: Sequence[int] = SIZES,
 ) -> Costs:
     """The costs of messages among the ranks of a group, as it is: its transport, its machine, its load. All ranks call.
@@ -48,10 +51,10 @@ def measure(
     group : Group
         Of 2 ranks or more.
     rounds : int
-        Of each kind; the median counts.
+        Of each kind; the lower quartile counts: what others do on the machine only adds to a time.
     smallest : callable, optional
-        A collective of one round and few bytes, ``lambda: all_reduce(one, group=group, algorithm="flat")``: what it
-        takes beyond its round is `Costs.call`.
+        ``lambda group, algorithm: all_reduce(one, group=group, algorithm=algorithm)``, of few bytes. What it takes
+        beyond its messages is `Costs.call` ("flat", in the whole group) and `Costs.turn` ("tree", between two ranks).
     sizes : sequence of int
         Bytes of the arrays by which β is found, multiples of 8.
 
@@ -77,26 +80,25 @@ def measure(
             for _ in range(2):  # those who wake first wait for the others, and who has no part in it goes to rest
                 kind()
             start = time.perf_counter()
-            for _ in range(row):
-                kind()
+            told = [kind() for _ in range(row)]
             if turn:  # the first is slower: memory is touched for the first time
-                timed[name].append((time.perf_counter() - start) / row)
-    agreed = _agreed(group, {name: statistics.median(seconds) for name, seconds in timed.items()})
+                timed[name].append(sum(told) / row if told[0] else (time.perf_counter() - start) / row)
+    agreed = _agreed(group, {name: sorted(seconds)[len(seconds) // 4] for name, seconds in timed.items()})
     return _fitted(agreed, group.size, sizes)
 
 
-def _kinds(
-    group: Group, smallest: Callable[[], object] | None, sizes: Sequence[int]
-) -> dict[str, tuple[Callable[[], object], int]]:
+def _kinds(group: Group, smallest: Smallest | None, sizes: Sequence[int]) -> dict[str, tuple[Kind, int]]:
     """What is timed, and how often in a row."""
     short = _Rounds(group, SMALL)
-    kinds: dict[str, tuple[Callable[[], object], int]] = {
+    kinds: dict[str, tuple[Kind, int]] = {
         "alone": (partial(short.alone, _copied), ROW),
         "together": (partial(short.together, _copied), ROW),
         "burst": (short.burst, ROW),
     }
     if smallest is not None:
-        kinds["call"] = (smallest, ROW)
+        two = group.subgroup([0, 1])
+        kinds["call"] = (partial(smallest, group, "flat"), ROW)
+        kinds["alone, a tree"] = (partial(smallest, two, "tree") if two else _nothing, ROW)
     for nbytes in sizes:
         row = ROW if nbytes < 1 << 20 else ROW // 2
         through = _Rounds(group, nbytes)
@@ -104,9 +106,14 @@ def _kinds(
             kinds[f"alone {nbytes} {what}"] = (partial(through.alone, take), row)
             kinds[f"together {nbytes} {what}"] = (partial(through.together, take), row)
         kinds[f"own {nbytes}"] = (through.own, row)
+        kinds[f"fresh {nbytes}"] = (through.fresh, row)
         if group.size > 2:
             kinds[f"to each {nbytes}"] = (through.to_each, row)
     return kinds
+
+
+def _nothing() -> None:
+    pass
 
 
 def _left(mine: np.ndarray, theirs: np.ndarray) -> None:
@@ -158,10 +165,20 @@ class _Rounds:
         for _ in range(BURST):
             self.group.receive(self.others[-1], "burst")
 
-    def own(self) -> None:
-        """Each copies, and nobody sends."""
-        self.place += 1
-        _copied(*(self.halves[(self.place + step) % len(self.halves)] for step in (0, 1)))
+    def own(self) -> float:
+        """Each copies, after a round that went through the caches; seconds of the copy."""
+        self.together(_left)
+        outgoing, incoming = (self.halves[(self.place + step) % len(self.halves)] for step in (0, 1))
+        start = time.perf_counter()
+        _copied(incoming, outgoing)
+        return time.perf_counter() - start
+
+    def fresh(self) -> float:
+        """Each copies to memory that it asks for, and gives back; seconds of that."""
+        self.together(_left)
+        start = time.perf_counter()
+        self.halves[self.place % len(self.halves)].copy()
+        return time.perf_counter() - start
 
     def to_each(self) -> None:
         """Each sends the same to all others; nobody looks at what comes."""
@@ -182,10 +199,15 @@ def _fitted(found: dict[str, float], size: int, sizes: Sequence[int]) -> Costs:
     alone, together = found["alone"] / 2, found["together"]  # there and back are two messages
     burst = max(0.0, found["burst"] - together) / (BURST - 1)
 
-    def way(name: str, start: float, times: int, longest: dict[int, int]) -> Way:
+    wholes, halves = ({n: min(n // share, SEGMENT) for n in sizes} for share in (1, 2))
+
+    def way(name: str, start: float, times: int, processes: int, messages: dict[int, int]) -> Way:
         def part(what: str, before: Callable[[int], float]) -> PerByte:
             return PerByte.of(
-                {n: (found[f"{name} {n} {what}"] / times - before(n)) / nbytes for n, nbytes in longest.items()}
+                {
+                    working_set(n, m, processes): (found[f"{name} {n} {what}"] / times - before(n)) / m
+                    for n, m in messages.items()
+                }
             )
 
         def left(n: int) -> float:
@@ -193,15 +215,23 @@ def _fitted(found: dict[str, float], size: int, sizes: Sequence[int]) -> Costs:
 
         return Way(start, part("left", lambda n: start), part("copied", left), part("added", left))
 
-    halves = {n: min(n // 2, SEGMENT) for n in sizes}
+    def each(seconds: Callable[[int], float]) -> PerByte:
+        return PerByte.of({working_set(n, m, size): seconds(n) / m for n, m in halves.items()})
+
     again = NOTHING
     if size > 2:
-        further = {n: found[f"to each {n}"] - found[f"together {n} left"] - (size - 2) * burst for n in sizes}
-        again = PerByte.of({n: seconds / (size - 2) / halves[n] for n, seconds in further.items()})
-    ways = way("alone", alone, 2, {n: min(n, SEGMENT) for n in sizes}), way("together", together, 1, halves)
-    call = max(0.0, found["call"] - together - (size - 2) * burst) if "call" in found else 0.0
-    own = PerByte.of({n: found[f"own {n}"] / nbytes for n, nbytes in halves.items()})
-    return Costs(*ways, burst, again, own, call, size)
+        again = each(lambda n: (found[f"to each {n}"] - found[f"together {n} left"] - (size - 2) * burst) / (size - 2))
+    return Costs(
+        way("alone", alone, 2, 2, wholes),
+        way("together", together, 1, size, halves),
+        burst,
+        again,
+        own=each(lambda n: found[f"own {n}"]),
+        fresh=each(lambda n: found[f"fresh {n}"]),
+        call=max(0.0, found["call"] - together - (size - 2) * burst) if "call" in found else 0.0,
+        turn=max(0.0, found["alone, a tree"] - 2 * alone) if "call" in found else 0.0,
+        processes=size,
+    )
 
 
 def _together(group: Group) -> None:

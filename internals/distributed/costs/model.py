@@ -2,8 +2,8 @@
 
 Three things are added to it. What is sent is written where the other can read it, and what comes is copied to its place
 or added to what is there: each has its time for a byte, as overhead and gap have in LogGP (Alexandrov et al. 1995). A
-byte of an array that no cache holds costs more than one of a small array. And processes that share cores slow each
-other down: a round in which all send costs more than one message does.
+byte that no cache holds costs more than one that is still there from the last time. And processes that share cores slow
+each other down: a round in which all send costs more than one message does.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ def _check(name: str, value: object) -> None:
 
 @dataclass(frozen=True)
 class PerByte:
-    """Seconds for a byte, by the size of the array it is in: between two sizes, a line over the size's logarithm.
+    """Seconds for a byte, by the working set it is in: between two sizes, a line over the size's logarithm.
 
-    Of the array, not of the message: a collective goes through the whole of it, in messages of a part, and begins anew.
+    Not by the message: a collective goes through the whole of its array, in messages of a part, and begins anew. So do
+    the other processes, and the last cache is one for all of them. See `working_set`.
 
     Attributes
     ----------
     sizes : tuple of float
-        Bytes, rising; below the first and above the last, those two count.
+        Bytes that all processes go through, rising; below the first and above the last, those two count.
     seconds : tuple of float
-        For a byte of an array of each size.
+        For a byte, in a working set of each size.
     """
 
     sizes: tuple[float, ...]
@@ -70,6 +71,11 @@ class PerByte:
 NOTHING = PerByte.constant(0.0)
 
 
+def working_set(array: float, message: float, processes: int) -> float:
+    """Bytes that come again and again where each process has an array, and memory in which its messages are read."""
+    return processes * (array + message)
+
+
 @dataclass(frozen=True)
 class Way:
     """What a message costs from before it is sent until it is where it belongs.
@@ -91,13 +97,9 @@ class Way:
     def __post_init__(self) -> None:
         _check("Way: start", self.start)
 
-    def seconds(self, nbytes: float, *, added: bool = False) -> float:
-        """Of an array that is sent in one message."""
-        return self.start + nbytes * (self.write(nbytes) + (self.add if added else self.copy)(nbytes))
-
-    def rate(self, nbytes: float) -> str:
-        """``"4.2 GB/s"``: bytes of such an array in a second, but for the start."""
-        seconds = self.write(nbytes) + self.copy(nbytes)
+    def rate(self, of: float) -> str:
+        """``"4.2 GB/s"``: bytes of such a working set in a second, but for the start."""
+        seconds = self.write(of) + self.copy(of)
         return f"{1e-9 / seconds:.3g} GB/s" if seconds else "no cost"
 
 
@@ -118,9 +120,13 @@ class Costs:
         takes that each has one of; nothing, where they read one memory.
     own : PerByte
         β of copying what a process has to another place of its own, while all do.
+    fresh : PerByte
+        β of copying it to memory that was not there before: the system has to find the pages, and to clear them.
     call : float
         Of each collective, before its first message and after its last: what the program does besides sending, while
         all processes do it.
+    turn : float
+        The same of a collective in which one process works at a time, each after the one before it.
     processes : int
         How many were at work when it was measured; 0: each has a machine of its own, however many there are.
     """
@@ -130,7 +136,9 @@ class Costs:
     burst: float = 0.0
     again: PerByte = NOTHING
     own: PerByte = NOTHING
+    fresh: PerByte = NOTHING
     call: float = 0.0
+    turn: float = 0.0
     processes: int = 0
 
     def __post_init__(self) -> None:
@@ -163,7 +171,7 @@ class Costs:
         return _between(self.alone.start, self.together.start, active, size)
 
     def write(self, nbytes: float, active: int, size: int, *, of: float) -> float:
-        """Seconds in which `active` of `size` processes, at once, write so much of an array of `of` bytes each."""
+        """Seconds in which `active` of `size` processes, at once, write so much, of a working set of `of` bytes."""
         return nbytes * _between(self.alone.write(of), self.together.write(of), active, size)
 
     def take(self, nbytes: float, active: int, size: int, *, of: float, added: bool = False) -> float:
@@ -174,8 +182,12 @@ class Costs:
     def __repr__(self) -> str:
         short, long = 1 << 18, 8 << 20
         ways = ", ".join(
-            f"{name} {way.start * 1e6:.3g} µs + bytes at {way.rate(short)}, at {way.rate(long)} in 8 MB"
-            for name, way in (("a message alone", self.alone), ("in a round of all", self.together))
+            f"{name} {way.start * 1e6:.3g} µs + bytes at {way.rate(working_set(short, short, count))}, "
+            f"at {way.rate(working_set(long, long, count))} in 8 MB"
+            for name, way, count in (
+                ("a message alone", self.alone, 2),
+                ("in a round of all", self.together, self.processes or 1),
+            )
         )
         return f"Costs({ways}; {self.processes or 'any number of'} processes)"
 

@@ -10,62 +10,68 @@ import math
 from collections.abc import Callable
 
 from internals.distributed.costs.measure import SEGMENT
-from internals.distributed.costs.model import Costs
+from internals.distributed.costs.model import Costs, working_set
 
 
 def send(costs: Costs, nbytes: float) -> float:
     """Seconds for one message from one process to another."""
     _check("send", nbytes, 2)
-    return _one_way(costs, nbytes, 1, 2)
+    return _one_way(costs, nbytes, 1, 2, of=_set(nbytes, nbytes, 2))
 
 
-def ring(costs: Costs, nbytes: float, size: int) -> float:
+def ring(costs: Costs, nbytes: float, size: int, beside: float = 0.0) -> float:
     """p - 1 rounds in which a p-th is added, p - 1 in which a p-th is copied."""
     chunk = nbytes / size
-    both = _round(costs, chunk, size, of=nbytes, added=True) + _round(costs, chunk, size, of=nbytes)
-    return (size - 1) * both + _divided(costs, chunk, of=nbytes)
+    of = _set(nbytes + beside, chunk, size)
+    both = _round(costs, chunk, size, of=of, added=True) + _round(costs, chunk, size, of=of)
+    return costs.call + (size - 1) * both + _divided(costs, chunk, of=of)
 
 
-def tree(costs: Costs, nbytes: float, size: int) -> float:
+def tree(costs: Costs, nbytes: float, size: int, beside: float = 0.0) -> float:
     """log₂ p levels up in which all is added, and as many down in which it is copied; fewer send on each level."""
-    total = _down(costs, nbytes, size) + _divided(costs, nbytes, of=nbytes)
+    of = _set(nbytes + beside, nbytes, size)
+    total = costs.turn + _down(costs, nbytes, size, of=of) + _divided(costs, nbytes, of=of)
     for level in range(math.ceil(math.log2(size))):
-        total += _one_way(costs, nbytes, math.ceil(size / 2 ** (level + 1)), size, added=True)
+        total += _one_way(costs, nbytes, math.ceil(size / 2 ** (level + 1)), size, of=of, added=True)
     return total
 
 
-def halving_doubling(costs: Costs, nbytes: float, size: int) -> float:
+def halving_doubling(costs: Costs, nbytes: float, size: int, beside: float = 0.0) -> float:
     """Halves, quarters, ... swapped and added, and the same way back; 2 messages more where p is no power of two."""
     power = 2 ** int(math.log2(size))
-    total = 0.0
+    of = _set(nbytes + beside, nbytes / 2, size)
+    total = costs.call
     if power < size:
-        total += _one_way(costs, nbytes, size - power, size, added=True) + _one_way(costs, nbytes, size - power, size)
+        for added in (True, False):
+            total += _one_way(costs, nbytes, size - power, size, of=of, added=added)
     part = nbytes
     for _ in range(int(math.log2(power))):
         part /= 2
-        total += _round(costs, part, size, of=nbytes, added=True) + _round(costs, part, size, of=nbytes)
-    return total + _divided(costs, part, of=nbytes)
+        total += _round(costs, part, size, of=of, added=True) + _round(costs, part, size, of=of)
+    return total + _divided(costs, part, of=of)
 
 
-def flat(costs: Costs, nbytes: float, size: int) -> float:
+def flat(costs: Costs, nbytes: float, size: int, beside: float = 0.0) -> float:
     """One round in which each sends all to each.
 
     So as to add in the order of ranks, those from the third on put their own aside, copy the first's and add their own.
     """
-    added = (size - 1) * costs.take(nbytes, size, size, of=nbytes, added=True)
-    aside = costs.take(nbytes, size, size, of=nbytes) + nbytes * costs.own(nbytes) if size > 2 else 0.0
-    return _to_each(costs, nbytes, size, of=nbytes) + added + aside + _divided(costs, nbytes, of=nbytes)
+    of = _set(nbytes + beside, nbytes, size)
+    added = (size - 1) * costs.take(nbytes, size, size, of=of, added=True)
+    aside = costs.take(nbytes, size, size, of=of) + nbytes * costs.fresh(of) if size > 2 else 0.0
+    return costs.call + _to_each(costs, nbytes, size, of=of) + added + aside + _divided(costs, nbytes, of=of)
 
 
-def pairwise(costs: Costs, nbytes: float, size: int) -> float:
+def pairwise(costs: Costs, nbytes: float, size: int, beside: float = 0.0) -> float:
     """A p-th is swapped with each other rank and added, and what that gives is sent to all at once."""
     chunk = nbytes / size
-    swapped = (size - 1) * _round(costs, chunk, size, of=nbytes, added=True)
-    gathered = _to_each(costs, chunk, size, of=nbytes) + (size - 1) * costs.take(chunk, size, size, of=nbytes)
-    return swapped + _divided(costs, chunk, of=nbytes) + gathered
+    of = _set(nbytes + beside, chunk, size)
+    swapped = (size - 1) * _round(costs, chunk, size, of=of, added=True)
+    gathered = _to_each(costs, chunk, size, of=of) + (size - 1) * costs.take(chunk, size, size, of=of)
+    return costs.call + swapped + _divided(costs, chunk, of=of) + gathered
 
 
-ALL_REDUCE: dict[str, Callable[[Costs, float, int], float]] = {
+ALL_REDUCE: dict[str, Callable[..., float]] = {
     "flat": flat,
     "tree": tree,
     "halving_doubling": halving_doubling,
@@ -74,8 +80,13 @@ ALL_REDUCE: dict[str, Callable[[Costs, float, int], float]] = {
 }
 
 
-def all_reduce(costs: Costs, nbytes: float, size: int, algorithm: str | None = None) -> float:
+def all_reduce(costs: Costs, nbytes: float, size: int, algorithm: str | None = None, *, beside: float = 0.0) -> float:
     """Seconds for an all-reduce of `nbytes` over `size` ranks; by the best algorithm where none is named.
+
+    Parameters
+    ----------
+    beside : float
+        Bytes that each rank goes through between this and the next one, and that take its place in the caches.
 
     Raises
     ------
@@ -87,23 +98,25 @@ def all_reduce(costs: Costs, nbytes: float, size: int, algorithm: str | None = N
         raise ValueError(f"all_reduce: there is no algorithm {algorithm!r}; one of {', '.join(ALL_REDUCE)}, or None")
     if size == 1:
         return 0.0
-    names = [algorithm] if algorithm else list(ALL_REDUCE)
-    return min(_called(costs, name, size) + ALL_REDUCE[name](costs, nbytes, size) for name in names)
+    return min(ALL_REDUCE[name](costs, nbytes, size, beside) for name in ([algorithm] if algorithm else ALL_REDUCE))
 
 
 def reduce_scatter(costs: Costs, nbytes: float, size: int) -> float:
-    """Seconds until each of `size` ranks has its part of the sum of arrays of `nbytes`: its own, and p - 1 swaps."""
+    """Seconds until each of `size` ranks has its part of the sum of arrays of `nbytes`: a copy of its own, p - 1 swaps.
+
+    The copy is an array that was not there before.
+    """
     _check("reduce_scatter", nbytes, size)
     if size == 1:
         return 0.0
     chunk = nbytes / size
-    rounds = (size - 1) * _round(costs, chunk, size, of=nbytes, added=True)
-    own = chunk * costs.own(nbytes)
-    return costs.call + own + rounds + _divided(costs, chunk, of=nbytes)
+    of = _set(nbytes + chunk, chunk, size)
+    rounds = (size - 1) * _round(costs, chunk, size, of=of, added=True)
+    return costs.call + chunk * costs.fresh(of) + rounds + _divided(costs, chunk, of=of)
 
 
 def all_gather(costs: Costs, nbytes: float, size: int) -> float:
-    """Seconds until each of `size` ranks has the whole of `nbytes`, of which each had a part, in its place.
+    """Seconds until each of `size` ranks has the whole of `nbytes`, of which it had its part in its place.
 
     It sends that to all others at once.
     """
@@ -111,7 +124,8 @@ def all_gather(costs: Costs, nbytes: float, size: int) -> float:
     if size == 1:
         return 0.0
     chunk = nbytes / size
-    return costs.call + _to_each(costs, chunk, size, of=nbytes) + (size - 1) * costs.take(chunk, size, size, of=nbytes)
+    of = _set(nbytes, chunk, size)
+    return costs.call + _to_each(costs, chunk, size, of=of) + (size - 1) * costs.take(chunk, size, size, of=of)
 
 
 def broadcast(costs: Costs, nbytes: float, size: int) -> float:
@@ -120,7 +134,7 @@ def broadcast(costs: Costs, nbytes: float, size: int) -> float:
     if size == 1:
         return 0.0
     answered = costs.burst  # who gets it says a word, so that two sources find out
-    return costs.call + _down(costs, nbytes, size) + answered
+    return costs.turn + _down(costs, nbytes, size, of=_set(nbytes, nbytes, size)) + answered
 
 
 def push(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
@@ -133,9 +147,10 @@ def push(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
     _check("push", nbytes, servers)
     size, part = trainers + servers, nbytes / servers
     started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
-    written = costs.write(nbytes, trainers, size, of=nbytes)
-    through = trainers * part * costs.again(part)
-    first, each = costs.write(part, 1, size, of=nbytes), costs.take(part, servers, size, of=part, added=True)
+    of = trainers * 2 * nbytes + nbytes  # gradients, the messages that carry them, and what the servers hold
+    written = costs.write(nbytes, trainers, size, of=of)
+    through = trainers * part * costs.again(of)
+    first, each = costs.write(part, 1, size, of=of), costs.take(part, servers, size, of=of, added=True)
     return started + max(max(written, through) + each, first + trainers * each)
 
 
@@ -148,9 +163,10 @@ def pull(costs: Costs, nbytes: float, trainers: int, servers: int) -> float:
     _check("pull", nbytes, servers)
     size, part = trainers + servers, nbytes / servers
     started = costs.start(max(trainers, servers), size) + _further(costs, part, max(trainers, servers))
-    written = trainers * costs.write(part, servers, size, of=part)
-    through = servers * part * costs.again(part)
-    taken = costs.take(nbytes, trainers, size, of=nbytes)
+    of = trainers * 2 * nbytes + nbytes
+    written = trainers * costs.write(part, servers, size, of=of)
+    through = servers * part * costs.again(of)
+    taken = costs.take(nbytes, trainers, size, of=of)
     return costs.start(trainers, size) + started + max(written, through) + taken
 
 
@@ -183,19 +199,19 @@ def data_parallel_step(
     _check("data_parallel_step", nbytes, size)
     if size == 1:
         return compute
-    part = nbytes / buckets
-    each = all_reduce(costs, part, size, algorithm) + part * costs.own(nbytes)
+    part, beside = nbytes / buckets, 3 * nbytes  # parameters, gradients and buckets: a bucket is in no cache any more
+    copied = part * costs.own(_set(nbytes, nbytes, size))
+    each = all_reduce(costs, part, size, algorithm, beside=beside - part) + copied
     hidden = min((buckets - 1) * each, backward * (buckets - 1) / buckets)
     return compute + buckets * each - hidden
 
 
-def _called(costs: Costs, algorithm: str, size: int) -> float:
-    """Of an all-reduce besides its messages; of a tree's ranks, no more than half are at work at once."""
-    return costs.call * (size // 2) / size if algorithm == "tree" else costs.call
+def _set(array: float, message: float, size: int) -> float:
+    return working_set(array, min(message, SEGMENT), size)
 
 
 def _round(costs: Costs, nbytes: float, size: int, *, of: float, added: bool = False) -> float:
-    """Every process sends so much of an array of `of` bytes to one, and takes as much from one."""
+    """Every process sends so much to one, and takes as much from one. Of a working set of `of` bytes."""
     started = _messages(nbytes) * costs.start(size, size)
     return started + costs.write(nbytes, size, size, of=of) + costs.take(nbytes, size, size, of=of, added=added)
 
@@ -206,20 +222,20 @@ def _to_each(costs: Costs, nbytes: float, size: int, *, of: float) -> float:
     return started + costs.write(nbytes, size, size, of=of) + (size - 2) * nbytes * costs.again(of)
 
 
-def _down(costs: Costs, nbytes: float, size: int) -> float:
+def _down(costs: Costs, nbytes: float, size: int, *, of: float) -> float:
     """From one to all along a binomial tree: whoever has it sends it once for all that are below."""
     levels = math.ceil(math.log2(size))
     total = 0.0
     for level in range(levels):
-        total += _one_way(costs, nbytes, min(2**level, size - 2**level), size)
+        total += _one_way(costs, nbytes, min(2**level, size - 2**level), size, of=of)
     return total
 
 
-def _one_way(costs: Costs, nbytes: float, active: int, size: int, *, added: bool = False) -> float:
+def _one_way(costs: Costs, nbytes: float, active: int, size: int, *, of: float, added: bool = False) -> float:
     """`active` of `size` processes send all of it to another that waits."""
     started = costs.start(active, size) + _further(costs, nbytes, 1)
-    taken = costs.take(nbytes, active, size, of=nbytes, added=added)
-    return started + costs.write(nbytes, active, size, of=nbytes) + taken
+    taken = costs.take(nbytes, active, size, of=of, added=added)
+    return started + costs.write(nbytes, active, size, of=of) + taken
 
 
 def _divided(costs: Costs, nbytes: float, *, of: float) -> float:
