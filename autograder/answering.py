@@ -189,7 +189,7 @@ def cells_for(
 def add_unbound(report: Report, unbound: set[str], defined: Sequence[str]) -> None:
     """Where the kernel knows a name that no cell binds, say why the check can't see it."""
     hidden = sorted(unbound & set(defined) - {"check", "submit"})
-    if hidden and not report.full_marks:
+    if hidden and not report.nothing_lost:
         them = ", ".join(f"`{name}`" for name in hidden)
         report.notes.append(
             f"{them} exists in this kernel, but no cell that ran here binds it: define it in a cell of this notebook."

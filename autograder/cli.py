@@ -125,7 +125,7 @@ def check(
         raise Refusal(str(error)) from None
     progress_done()
     show(report)
-    raise typer.Exit(FULL if report.full_marks else NOT_FULL)
+    raise typer.Exit(FULL if report.nothing_lost else NOT_FULL)
 
 
 @app.command()
@@ -142,7 +142,10 @@ def grade(
     workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Notebooks graded at a time.")] = 2,
     practice: Annotated[bool, typer.Option("--practice", help="Mark the report as practice, not official.")] = False,
 ) -> None:
-    """Grade notebooks. Exit code 0: full marks for every file; 1: not; 2: a file could not be graded."""
+    """Grade notebooks. Exit code 0: full marks for every file; 1: not; 2: a file could not be graded.
+
+    An answer in words that waits for a person counts as neither: the code is about what is graded here.
+    """
     pages = page_paths(files, html)
     start_oracles()
     from autograder.grade import GradeError, grade_files, named_lab
@@ -163,7 +166,7 @@ def grade(
             rows.append({"file": os.fspath(file), "error": words})
             code = WRONG_USE
             continue
-        code = max(code, FULL if outcome.full_marks else NOT_FULL)
+        code = max(code, FULL if outcome.nothing_lost else NOT_FULL)
         rows.append(json.loads(outcome.to_json()))
         if not as_json:
             show(outcome) if len(files) == 1 else show_line(outcome)

@@ -22,7 +22,7 @@ QUIET_SECONDS = 1.0
 
 
 class Checked:
-    """What a check found. Shows itself; true if and only if everything asked for is right.
+    """What a check found. Shows itself; true if and only if everything asked for is right, or waits for a person.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Checked:
         self._text = text or message
 
     def __bool__(self) -> bool:
-        return self.report is not None and self.report.full_marks
+        return self.report is not None and self.report.nothing_lost
 
     def __repr__(self) -> str:
         return self._text.rstrip("\n")

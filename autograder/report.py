@@ -143,6 +143,11 @@ class Report:
     def full_marks(self) -> bool:
         return bool(self.tasks) and all(task.full for task in self.tasks)
 
+    @property
+    def nothing_lost(self) -> bool:
+        """Whether every part earned all of its points, or waits for the person who gives them."""
+        return bool(self.tasks) and all(task.full or task.verdict == "pending" for task in self.tasks)
+
     def to_json(self) -> str:
         return json.dumps(
             asdict(self) | {"points": self.points, "max_points": self.max_points}, ensure_ascii=False, indent=2

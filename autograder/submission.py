@@ -33,7 +33,7 @@ class SubmissionError(RuntimeError):
 
 @dataclass(frozen=True)
 class Submitted:
-    """What came of handing in. True if and only if it earned full marks.
+    """What came of handing in. True if and only if it earned full marks, but for what a person has yet to read.
 
     `report` is None where it is stored but could not be graded; `reason` then says why.
     """
@@ -44,7 +44,7 @@ class Submitted:
     reason: str = ""
 
     def __bool__(self) -> bool:
-        return self.report is not None and self.report.full_marks
+        return self.report is not None and self.report.nothing_lost
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ HOLE = ("# YOUR CODE HERE", "raise NotImplementedError()")
 LONGEST = 20_000
 """Characters of an answer that are kept."""
 
-PENDING = "A person reads this answer and gives it points; until then it counts nothing."
+PENDING = "Waits for your instructor, who reads this answer and gives it points; until then it counts nothing."
 
 
 def result_of(question: Written, notebook: Notebook) -> TaskResult:

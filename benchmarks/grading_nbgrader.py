@@ -152,12 +152,13 @@ def against_nbgrader(home: Path, environment: dict[str, str], quick: bool) -> It
 
 
 def check_scores(course: Path, count: int) -> None:
-    """That nbgrader did grade: all of these notebooks earn full marks."""
+    """That nbgrader did grade: all of these notebooks earn all that a machine gives."""
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as book:
         scores = [(one.score, one.max_score) for one in book.assignment_submissions(LAB)]
-    if scores != [(100.0, 100.0)] * count:
+    # The lab's question of 5 points waits for a person there, too.
+    if scores != [(100.0, 105.0)] * count:
         raise SystemExit(f"benchmarks: nbgrader gave {scores} for {count} right notebooks")
 
 

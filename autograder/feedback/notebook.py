@@ -9,7 +9,7 @@ from autograder.report import Report
 
 
 class Feedback:
-    """Shows a report where it is displayed; true if and only if every task in it is right.
+    """Shows a report where it is displayed; true if and only if every task in it is right, or waits for a person.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Feedback:
         self.label = label
 
     def __bool__(self) -> bool:
-        return self.report.full_marks
+        return self.report.nothing_lost
 
     def __repr__(self) -> str:
         body = terminal.text(self.report).rstrip()

@@ -137,7 +137,7 @@ def brief(report: Report, width: int = 100) -> str:
     for line in [words.ungraded_line(report), *(say("feedback.note", note=note) for note in report.notes)]:
         if line:
             console.print(plain(line))
-    if report.tasks and not report.full_marks:
+    if report.tasks and not report.nothing_lost:
         console.print(plain(say("feedback.brief", seed=report.seed)))
     return _stripped(buffer)
 

@@ -148,6 +148,7 @@ class Grade(Base):
     points: Mapped[float]
     max_points: Mapped[float]
     full_marks: Mapped[bool]
+    """All points of what is graded at once; answers in words may still wait for a person."""
     settled: Mapped[bool]
     graded_at: Mapped[datetime] = mapped_column(Moment, default=now)
     report: Mapped[str] = mapped_column(Text, deferred=True)

@@ -232,7 +232,7 @@ class Gradebook:
             run=len(before) + 1,
             points=report.points,
             max_points=report.max_points,
-            full_marks=report.full_marks,
+            full_marks=report.nothing_lost,
             settled=settled(report),
             graded_at=datetime.fromisoformat(report.graded_at) if report.graded_at else now(),
             report=report.to_json(),

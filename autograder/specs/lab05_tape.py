@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autograder.drivers.lab05_tape import label
-from autograder.spec import Cost, Hint, Lab, Task
+from autograder.spec import Cost, Hint, Lab, Task, Written
 from autograder.specs import _lab05_tape_cases as cases
 from autograder.specs import _lab05_tape_judges as judges
 from autograder.specs import _lab05_tape_oracles as oracles
@@ -276,8 +276,18 @@ STALE = Task(
     },
 )
 
+REFUSE = Written(
+    name="refuse",
+    title="Refuse, or copy?",
+    points=5,
+    rubric="1.5: copying costs memory and time for every saved array in every step, also where nothing changes. "
+    "1.5: refusing costs a number and a comparison, and a person's time: it fails while the program runs, away from "
+    "the line at fault. 1: a choice that follows from what was said. 1: a case for the other way.",
+)
+
 lab = Lab(
     name="lab05_tape",
     title="The tape: reverse mode in five pieces",
     tasks=(RULES, ORDER, ACCUMULATE, BACKWARD, STALE),
+    written=(REFUSE,),
 )

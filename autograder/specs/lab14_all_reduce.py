@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.spec import Lab, Task
+from autograder.spec import Lab, Task, Written
 from autograder.specs import _lab14_all_reduce_cases as cases
 from autograder.specs import _lab14_all_reduce_judges as judges
 from autograder.specs import _lab14_all_reduce_oracles as oracles
@@ -188,10 +188,20 @@ BUCKETS = Task(
     },
 )
 
+SMALL_ARRAYS = Written(
+    name="small_arrays",
+    title="Is a ring always the way?",
+    points=5,
+    rubric="1: the ring takes 2 (p - 1) (a + b n / p). 1: the tree takes 2 log2(p) (a + b n). 1: for 40 bytes the "
+    "steps decide, 510 against 16, so the tree. 1: for 400 MB the bytes decide, 2 n against about 16 n, so the ring. "
+    "1: buckets pay a once for many gradients.",
+)
+
 lab = Lab(
     name="lab14_all_reduce",
     title="A ring all-reduce",
     tasks=(CHUNKS, EXCHANGE, REDUCE_SCATTER, ALL_REDUCE, BUCKETS),
+    written=(SMALL_ARRAYS,),
     processes=8,
     loopback=True,
 )

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_lab import NAME, ORACLES, make_lab, notebook, write
+from small_lab import NAME, ORACLES, cell, make_lab, notebook, write
 
 from autograder import cli, grade, output, sandbox
 from autograder.report import Report
+from autograder.spec import Written
 
 needs_sandbox = pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on this machine")
 ROOT = Path(cli.__file__).parents[1]
@@ -114,6 +115,29 @@ def test_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_not_full_marks(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["grade", str(write(lab / "wrong.ipynb", **WRONG))]) == 1
     assert "10 of 20 points" in capsys.readouterr().out
+
+
+@needs_sandbox
+@pytest.mark.slow
+@pytest.mark.parametrize(("said", "wrong", "code"), [("Why.", {}, 0), ("", {}, 1), ("Why.", WRONG, 1)])
+def test_an_answer_that_a_person_reads_is_no_fault(
+    lab: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    said: str,
+    wrong: dict[str, str],
+    code: int,
+) -> None:
+    asking = make_lab(written=(Written("why", "Why it doubles", 5.0),))
+    monkeypatch.setattr(grade, "load_lab", lambda name: asking)
+    given = notebook(**wrong)
+    given["cells"].append(cell(said, grade_id="why") | {"cell_type": "markdown"})
+    (lab / "asked.ipynb").write_text(json.dumps(given))
+    assert cli.run(["grade", str(lab / "asked.ipynb")]) == code
+    told = capsys.readouterr().out
+    assert ("Waits for your instructor" in told) == bool(said)
+    assert f"{10 if wrong else 20} of 25 points" in told
+    assert cli.run(["check", "why", "--notebook", str(lab / "asked.ipynb")]) == (0 if said else 1)
 
 
 @needs_sandbox

@@ -40,6 +40,9 @@ def notebook(solution: str = SOLUTION) -> dict[str, Any]:
         cells.append(code(solution, task, nbgrader=marks(task, solution=True, locked=False)))
         check = marks(f"check-{task}", grade=True, points=1)
         cells.append(code(f'check("{task}")', f"c-{task}", nbgrader=check, tags=["nbval-ignore-output", "plot"]))
+    words = "<!-- ### BEGIN SOLUTION -->\nNeither.\n<!-- ### END SOLUTION -->"
+    question = marks("refuse", solution=True, grade=True, locked=False, points=5)
+    cells.append({"cell_type": "markdown", "id": "words", "metadata": {"nbgrader": question}, "source": words})
     return {"cells": cells, "metadata": {"autograder": {"lab": LAB, "version": 1}}, "nbformat": 4, "nbformat_minor": 5}
 
 
@@ -177,7 +180,7 @@ def test_a_grade_id_twice_a_task_without_cell_another_lab() -> None:
     with pytest.raises(ReleaseError, match="'rules' is used twice"):
         release(given, LAB)
     given = notebook()
-    del given["cells"][-1]
+    del given["cells"][-2]
     with pytest.raises(ReleaseError, match="no cell has the grade_id 'check-stale'"):
         release(given, LAB)
     with pytest.raises(ReleaseError, match="expected 'lab99_other'"):

@@ -14,7 +14,7 @@ from autograder.feedback import fragment, page, text
 from autograder.grade import Grader
 from autograder.notebook import parse_notebook
 from autograder.release import ReleaseError
-from autograder.report import Report
+from autograder.report import Report, TaskResult
 from autograder.spec import Written
 from autograder.written import LONGEST, PLACEHOLDER, result_of
 
@@ -77,6 +77,20 @@ def test_full_marks_need_it_and_the_points_do_not_depend_on_the_cell() -> None:
     assert report.full_marks
     result.points = 4.5
     assert not report.full_marks
+
+
+@pytest.mark.parametrize(
+    ("verdict", "points", "lost"),
+    [("pending", 0.0, False), ("marked", 5.0, False), ("marked", 4.5, True), ("missing", 0.0, True)],
+)
+def test_what_waits_for_a_person_is_not_lost(verdict: Any, points: float, lost: bool) -> None:
+    right = TaskResult("double", "", 10.0, 10.0, "right")
+    report = Report("lab", "v", "", "official", "", "", 1, "", [right, TaskResult("why", "", points, 5.0, verdict)])
+    assert report.nothing_lost == (not lost)
+    report.tasks[0].verdict = "wrong"
+    assert not report.nothing_lost
+    report.tasks = []
+    assert not report.nothing_lost
 
 
 def test_an_answer_is_shown_as_text_only() -> None:

@@ -68,13 +68,13 @@ def test_submit_feedback_and_what_the_instructor_sees(learner: Any, hub: Hub, ne
     put(hub, "ada", "lab05_tape.ipynb", "import numpy as np", RULES, ACCUMULATE)
     said = submit(learner, hub, "lab05_tape.ipynb")
     assert "lab05_tape.ipynb is stored as submission" in said
-    assert "40 of 100 points" in said
+    assert "40 of 105 points" in said
     assert learner.complaints() == []
     number = int(said.split("is stored as submission ")[1].split()[0])
     learner.open(f"{hub.base}{GRADES}")
     assert "The tape" in learner.ask(TEXT)
     learner.open(f"{hub.base}{GRADES}submission/{number}")
-    assert learner.ask("document.querySelectorAll('.ag-task').length") == 5
+    assert learner.ask("document.querySelectorAll('.ag-task').length") == 6
     assert learner.complaints() == []
 
     teacher = new_browser()

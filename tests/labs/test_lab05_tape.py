@@ -23,6 +23,7 @@ from autograder.notebook import parse_notebook, read_notebook
 from autograder.release import BEGIN, END, HOLE, marks_of, text_of
 from autograder.spec import Task
 from autograder.specs._source import source
+from autograder.written import PLACEHOLDER
 
 ROOT = Path(__file__).parents[2]
 SOLUTION, RELEASED = ROOT / "labs/solutions/lab05_tape.ipynb", ROOT / "labs/lab05_tape.ipynb"
@@ -78,7 +79,10 @@ def test_every_task_has_its_cells_with_its_points() -> None:
         assert HOLE[1] in text_of(cells[task.name])
         assert marks_of(cells[f"check-{task.name}"])["points"] == task.points
         assert text_of(cells[f"check-{task.name}"]) == f'check("{task.name}")'
-    assert LAB.points == 100
+    assert sum(task.points for task in LAB.tasks) == 100
+    for question in LAB.written:
+        assert text_of(cells[question.name]) == PLACEHOLDER
+        assert marks_of(cells[question.name])["points"] == question.points
 
 
 def test_the_text_explains_every_task() -> None:
@@ -142,14 +146,18 @@ def grader() -> Grader:
 @pytest.mark.slow
 def test_the_solution_earns_full_marks(grader: Grader) -> None:
     report = grader.grade_notebook(read_notebook(SOLUTION))
-    assert report.full_marks, [(task.name, task.message) for task in report.tasks]
+    assert report.nothing_lost, [(task.name, task.message) for task in report.tasks]
+    waiting = [result.name for result in report.tasks if result.verdict == "pending"]
+    assert waiting == [question.name for question in LAB.written]
 
 
 @pytest.mark.slow
 def test_holes_earn_nothing(grader: Grader) -> None:
     report = grader.grade_notebook(read_notebook(RELEASED))
-    assert [task.name for task in report.tasks] == [task.name for task in LAB.tasks]
-    for task in report.tasks:
+    assert [task.name for task in report.tasks] == [part.name for part in LAB.parts]
+    words = {question.name for question in LAB.written}
+    assert {(task.verdict, task.points) for task in report.tasks if task.name in words} == {("missing", 0)}
+    for task in (one for one in report.tasks if one.name not in words):
         assert (task.verdict, task.points) == ("failed", 0), (task.name, task.message)
         assert any("not been filled" in words for words in task.diagnosis), (task.name, task.diagnosis)
 
@@ -163,7 +171,7 @@ def test_one_open_hole_costs_no_task_that_does_not_need_it(task: Task, grader: G
         if marks_of(cell).get("grade_id") == task.name:
             cell["source"] = open_cells[task.name]
     report = grader.grade_notebook(parse_notebook(json.dumps(notebook).encode()))
-    lost = {result.name for result in report.tasks if result.points == 0}
+    lost = {result.name for result in report.tasks if result.points == 0 and result.verdict != "pending"}
     # The solution's backward pass walks along topological_order and adds with accumulate, as the lab suggests.
     needs = {"order": {"backward"}, "accumulate": {"backward"}}
     assert lost == {task.name} | needs.get(task.name, set())
