@@ -21,6 +21,8 @@ from autograder.sandbox import Box, WorkerDied
 from autograder.spec import Lab, Task
 
 _CAUSES = frozenset(get_args(Cause))
+_DEATHS = 20
+"""Cells that may each end their sandbox before the rest of a notebook is given up."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,10 @@ class Runner:
             if self._spent >= self.lab.total_limit:
                 self._give_up(task, Died("time", self._over()))
                 return
+            if len(self._killers) > _DEATHS:
+                self._give_up(task, Died("exit", f"ended its sandbox {_DEATHS} times, so the rest of it was not run"))
+                return
+            known = self._learned()
             try:
                 self._open()
                 if self._reached < stop:
@@ -178,9 +184,9 @@ class Runner:
                 self._mark(self._reached)
             except WorkerDied as death:
                 self._drop()
-                idle_deaths += self._reached == stop
+                idle_deaths = idle_deaths + 1 if self._learned() == known else 0
                 if idle_deaths > 1:
-                    # Died between cells, while being asked for names, and again: this task's names can't be had.
+                    # Died between cells, or while being asked for names, and again: this task's names can't be had.
                     self._give_up(task, Died(death.cause, death.detail))
 
     def call(self, task: Task, inputs: Mapping[str, Any]) -> Outcome:
@@ -194,12 +200,20 @@ class Runner:
         self.reach(task)
         if self._missing[task.name]:
             return self._why_missing(task)
-        doubtful = self._threads or not self._served <= {task.name}
+        doubtful = self._threads or self.shared(task)
         outcome = self._call(task, inputs)
         if isinstance(outcome, Died) and outcome.cause != "time" and doubtful:
             # Another task's call, or a thread that a cell left, may be behind it: once more, in a fresh sandbox.
             outcome = self._call(task, inputs)
         return outcome
+
+    def shared(self, task: Task) -> bool:
+        """Whether another task was called in the present sandbox, and may have left something behind in it."""
+        return not self._served <= {task.name}
+
+    def renew(self) -> None:
+        """Make what is called next run in a fresh sandbox."""
+        self._drop()
 
     # --- inside ---
 
@@ -254,7 +268,7 @@ class Runner:
         try:
             reply = self._request({"do": "exec", "cell": cell.number, "code": cell.code}, self.lab.cell_limit)
             # A cell that leaves the sandbox unable to answer is found out now, not when the next one is run.
-            self._request({"do": "mark", "task": "", "names": []}, self.lab.cell_limit)
+            self._mark_names("", [])
         except WorkerDied as death:
             doubtful = death.cause != "time" and (self._threads or bool(self._served))
             if doubtful and index not in self._doubted:
@@ -264,19 +278,35 @@ class Runner:
             self._killers.add(index)
             self._failed[index] = Died(death.cause, death.detail, cell.number)
             raise
-        if "error" in reply:
-            self._failed[index] = self._raised(reply)
-        else:
+        if "error" not in reply:
             self._failed.pop(index, None)
+        elif self._served and index not in self._doubted:
+            # What a task's call left behind, such as a changed NumPy, may be what the cell fails at.
+            self._doubted.add(index)
+            raise WorkerDied("exit", "failed after a task had been called")
+        else:
+            self._failed[index] = self._raised(reply)
 
     def _mark(self, reached: int) -> None:
         for task in self.lab.tasks:
-            if self._places[task.name].stop == reached:
-                reply = self._request({"do": "mark", "task": task.name, "names": list(task.names)}, self.lab.cell_limit)
-                missing = reply.get("missing")
-                if type(missing) is not list or not all(type(name) is str for name in missing):
-                    raise WorkerDied("protocol", "tampered with its reply to the grader")
+            if self._places[task.name].stop == reached and task.name not in self._stopped:
+                missing = self._mark_names(task.name, task.names)
                 self._missing[task.name] = tuple(name for name in task.names if name in missing)
+
+    def _mark_names(self, task: str, names: Sequence[str]) -> list[str]:
+        """Have the sandbox keep what these names are bound to now; those that are bound to nothing."""
+        reply = self._request({"do": "mark", "task": task, "names": list(names)}, self.lab.cell_limit)
+        if error := reply.get("error"):  # no code of a cell runs here, but what a cell replaced may
+            what = f"{error['type']}: {error['message'][:200]}"
+            raise WorkerDied("protocol", f"replaced a part of Python that the grader needs too ({what})")
+        missing = reply.get("missing")
+        if type(missing) is not list or not all(type(name) is str for name in missing):
+            raise WorkerDied("protocol", "tampered with its reply to the grader")
+        return missing
+
+    def _learned(self) -> tuple[int, int, int]:
+        """Grows whenever a round of `reach` has come further, if only in knowing which cell to leave out."""
+        return self._reached, len(self._killers), len(self._doubted)
 
     def _request(self, request: dict[str, Any], limit: float, *, ours: bool = False) -> dict[str, Any]:
         assert self._box is not None

@@ -270,6 +270,46 @@ def test_a_task_hurt_by_anothers_leftovers_is_asked_again() -> None:
 
 
 @pytest.mark.slow
+def test_a_cell_that_fails_at_what_a_call_left_behind_is_run_again() -> None:
+    notebook = cells(
+        "import numpy as np\ndef before(x):\n    np.zeros = None\n    return x + 1",
+        'check("before")',
+        "one = np.zeros(1) + 1\ndef f(x): return x",
+        'check("attacked")',
+        AFTER,
+        "1 / 0",
+        'check("after")',
+    )
+    seen = run(notebook, KIND)
+    assert [seen.outcomes[name] for name in ("before", "attacked", "after")] == [Answer(4), Answer(3), Answer(2)]
+
+
+@pytest.mark.slow
+def test_a_notebook_that_ends_its_sandbox_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.run._DEATHS", 2)
+    seen = run(cells(BEFORE, 'check("before")', *["import os; os._exit(0)"] * 5, "def f(x): return x"), KIND)
+    outcome = seen.outcomes["attacked"]
+    assert isinstance(outcome, Missing), outcome
+    assert outcome.cause == "exit"
+    assert outcome.because == "the notebook ended its sandbox 2 times, so the rest of it was not run."
+    assert seen.outcomes["before"] == Answer(4)
+
+
+@pytest.mark.slow
+def test_what_breaks_again_and_again_while_names_are_asked_for_is_given_up() -> None:
+    hook = (
+        "import builtins\ndef g(o, n, real=getattr, left=[3]):\n    left[0] -= 1\n"
+        "    return real(o, n) if left[0] >= 0 else 1 / 0\nbuiltins.getattr = g\n"
+    )
+    seen = run(notebook_around(hook + "def f(x): return x"), KIND)
+    assert seen.outcomes["before"] == Answer(4)
+    for name in ("attacked", "after"):
+        outcome = seen.outcomes[name]
+        assert isinstance(outcome, Missing), outcome
+        assert "replaced a part of Python that the grader needs too (ZeroDivisionError" in outcome.because
+
+
+@pytest.mark.slow
 def test_the_notebook_as_a_whole_has_a_limit() -> None:
     started = time.monotonic()
     seen = run(cells(BEFORE, *["while True: pass"] * 10, "def f(x): return x"), KIND, small_lab(total_limit=3.0))
@@ -321,7 +361,8 @@ def test_text_from_inside_steers_no_terminal() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EVERY_KIND)
 @pytest.mark.parametrize(
-    ("fault", "cause"), [("while True:\n        x += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")]
+    ("fault", "cause"),
+    [("y = x\n    while True: y += 1", "time"), ("import ctypes\n    ctypes.string_at(0)", "signal")],
 )
 def test_where_it_hung_or_crashed_is_told(kind: str, fault: str, cause: str) -> None:
     outcome = run(notebook_around(f"def g(x):\n    {fault}\n\ndef f(x):\n    return g(x)"), kind).outcomes["attacked"]

@@ -25,6 +25,7 @@ class Direct:
     def __init__(self, function: Callable[..., Any], **answers: Any) -> None:
         self.function, self.answers = function, answers
         self.calls = 0
+        self.left_behind: Callable[[Any], Any] | None = None
 
     def reach(self, task: Task) -> None:
         pass
@@ -32,10 +33,17 @@ class Direct:
     def notes(self, task: Task) -> list[str]:
         return ["a note"]
 
+    def shared(self, task: Task) -> bool:
+        return self.left_behind is not None
+
+    def renew(self) -> None:
+        self.left_behind = None
+
     def call(self, task: Task, inputs: Inputs) -> Outcome:
         self.calls += 1
         try:
             value = self.function(**inputs)
+            value = self.left_behind(value) if self.left_behind else value
         except Exception as error:  # noqa: BLE001  as a sandbox would
             return Raised(type(error).__name__, str(error), traceback.format_exc())
         return value if isinstance(value, (Died, Missing, Raised)) else Answer(value, **self.answers)
@@ -179,6 +187,27 @@ def test_missing(cause: Any, expected: str) -> None:
     assert (result.verdict, result.cause, runner.calls) == (expected, cause, 1)
     assert result.message == "Cell 3, which defines `double`, failed: NameError: numpy"
     assert result.traceback == "Traceback"
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict_then"), [(lambda x: 2 * x, "right"), (lambda x: 3 * x, "wrong"), (lambda x: 1 / 0, "failed")]
+)
+def test_what_fails_beside_another_is_tried_where_none_ran(function: Callable[..., Any], verdict_then: str) -> None:
+    runner = Direct(function)
+    runner.left_behind = lambda value: value + 1
+    result = verdict.judge_task(runner, AnswerKey(make_lab(DOUBLE), 5, ORACLES), DOUBLE)
+    assert result.verdict == verdict_then
+    assert runner.left_behind is None
+
+
+def test_a_hole_is_a_hole_wherever_it_is_called() -> None:
+    def unwritten(x: Any) -> Any:
+        raise NotImplementedError
+
+    runner = Direct(unwritten)
+    runner.left_behind = lambda value: value
+    assert verdict.judge_task(runner, AnswerKey(make_lab(DOUBLE), 5, ORACLES), DOUBLE).verdict == "failed"
+    assert runner.left_behind is not None
 
 
 def test_right_but_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
