@@ -17,10 +17,12 @@ import numpy as np
 from internals.device import device_of
 from internals.graph import control
 from internals.graph import graph as own_ops
+from internals.graph.calls import check_call, check_size, checked_attrs
 from internals.graph.function import FOLD_IN, RUN_SEED, Function, as_op, seeded
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import PLACEHOLDER, Graph
 from internals.graph.node import STOP_GRADIENT, GraphError, Node, spec_text, specs
+from internals.graph.records import check_function, check_record, numbered
 from internals.ops.spec import as_dtype
 from internals.ops.table import TABLE, Op, is_array
 from internals.tensor.results import RESULT
@@ -85,12 +87,8 @@ def from_json(text: str) -> Graph:
     if whole.get("version") != VERSION:
         raise GraphError(f"from_json: version {whole.get('version')!r}; this program reads version {VERSION}.")
     try:
-        for number, record in enumerate(whole["nodes"], 1):
-            record["line"] = f"node {number}"
-        for name, function in whole["functions"].items():
-            for number, record in enumerate(function["nodes"], 1):
-                record["line"] = f"node {number} of function {name}"
-        return Reader(whole["functions"]).graph(whole["nodes"])
+        nodes, functions = numbered(whole)
+        return Reader(functions).graph(nodes)
     except (KeyError, TypeError, AttributeError) as error:
         raise GraphError(
             f"from_json: a part is missing or of the wrong kind: {type(error).__name__}: {error}."
@@ -206,6 +204,8 @@ class Reader:
 
     def graph(self, records: Sequence[dict[str, Any]]) -> Graph:
         graph = Graph()
+        for record in records:
+            check_record(record)
         graph.reserve(record["name"] for record in records)
         for record in _in_order(records):
             self._make(graph, record)
@@ -218,6 +218,7 @@ class Reader:
             if name not in self._written:
                 raise GraphError(f"graph: {line}: there is no function called {name!r}.")
             written = self._written[name]
+            check_function(name, written)
             self._open.append(name)
             graph = self.graph(written["nodes"])
             self._open.pop()
@@ -236,22 +237,27 @@ class Reader:
             return _decoded(value, graph, line, self._kept)
 
         inputs = [decoded(one) for one in record["inputs"]]
-        attrs = {key: decoded(value) for key, value in record.get("attrs", {}).items()}
+        attrs = {key: decoded(value) for key, value in (record.get("attrs") or {}).items()}
         name, op = record["name"], record["op"]
         try:
             if op in _WITH_FUNCTIONS:
-                functions = {key: self.function(one, line) for key, one in record.get("functions", {}).items()}
+                functions = {key: self.function(one, line) for key, one in (record.get("functions") or {}).items()}
+                check_call(op, functions, attrs, inputs)
                 node = graph.add(op_of(op, functions, attrs), inputs, {}, name=name)
             elif op == PLACEHOLDER.name:
+                if inputs:
+                    raise GraphError(f"placeholder: takes no input, got {len(inputs)}.")
+                attrs = checked_attrs(own_ops.PLACEHOLDER, (), attrs)
                 node = graph.placeholder(attrs["shape"], attrs["dtype"], name=name)
             else:
                 known = _known(_Named(op))  # type: ignore[arg-type]  # only the name is looked at
                 if known is None:
                     raise GraphError(f"there is no operation called {op!r}")
-                node = graph.add(known, inputs, attrs, name=name)
+                node = graph.add(known, inputs, checked_attrs(known, inputs, attrs), name=name)
                 if known is GRADIENT:
                     node.shape = inputs[2 * attrs["outputs"] + attrs["index"]].shape
-        except (ValueError, TypeError, KeyError, IndexError) as error:
+            check_size(node)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise GraphError(f"graph: {line}: {name}: {error}") from None
         made = [spec_text(shape, dtype) for shape, dtype in specs(node)]
         if record.get("type") is not None and record["type"] != made:
@@ -259,7 +265,7 @@ class Reader:
                 f"graph: {line}: {name} is said to be {', '.join(record['type'])}, but {op} of its inputs is "
                 f"{', '.join(made)}."
             )
-        node.controls = tuple(_found(one, graph, line) for one in record.get("controls", ()))
+        node.controls = tuple(_found(one, graph, line) for one in record.get("controls") or ())
         node.device, node.where = record.get("device"), record.get("where", line)
 
 
@@ -306,8 +312,9 @@ def _in_order(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _read_by(record: Mapping[str, Any]) -> list[str]:
-    named = [*record["inputs"], *record.get("attrs", {}).values()]
-    return [*(one["node"] for one in named if isinstance(one, dict) and "node" in one), *record.get("controls", ())]
+    named = [*record["inputs"], *(record.get("attrs") or {}).values()]
+    nodes = [one["node"] for one in named if isinstance(one, dict) and one.keys() == {"node"}]
+    return [*nodes, *(record.get("controls") or ())]
 
 
 def _found(name: str, graph: Graph, line: str) -> Node:

@@ -17,6 +17,7 @@ import numpy as np
 from internals.deploy.errors import FormatError
 from internals.graph import Graph, GraphError
 from internals.graph.graphdef import FORMAT, OWN, VERSION, Put, Reader, written
+from internals.graph.records import numbered
 from internals.ops.table import TABLE
 
 MAGIC = b"\x89IGRAPH\n"
@@ -89,13 +90,8 @@ def read_graph(name: str, data: bytes, kept: Mapping[str, np.ndarray]) -> Graph:
                 f"it is {whole.get('format')!r} of version {whole.get('version')!r}; this program reads {FORMAT!r} of "
                 f"version {VERSION}"
             )
-        nodes, functions = whole["nodes"], whole["functions"]
+        nodes, functions = numbered(whole)
         _check_sizes(nodes, functions)
-        for number, record in enumerate(nodes, 1):
-            record["line"] = f"node {number}"
-        for function_name, function in functions.items():
-            for number, record in enumerate(function["nodes"], 1):
-                record["line"] = f"node {number} of function {function_name}"
         return Reader(functions, kept).graph(nodes)
     except GraphError as error:
         raise FormatError(f"load: {name}: {error}") from None

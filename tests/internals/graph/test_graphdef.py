@@ -191,8 +191,8 @@ def test_refused_with_the_line(text: str) -> None:
         ("{", "this is no JSON"),
         ("[]", "expected an object with format"),
         ('{"format": "internals.graph", "version": 7}', "version 7; this program reads version 1"),
-        ('{"format": "internals.graph", "version": 1}', "a part is missing"),
-        ('{"format": "internals.graph", "version": 1, "nodes": [3], "functions": {}}', "of the wrong kind"),
+        ('{"format": "internals.graph", "version": 1}', "nodes are missing"),
+        ('{"format": "internals.graph", "version": 1, "nodes": [3], "functions": {}}', "node 1 is int '3'"),
         ('{"format": "internals.graph", "version": 1, "nodes": [{"name": "a"}], "functions": {}}', "missing"),
     ],
 )

@@ -1,0 +1,304 @@
+"""Whether a node that was read from a file is one that could have been made: inputs and attributes that its op takes.
+
+Nodes that code makes need no such check, since Python binds the arguments of a row. A file is believed nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from internals.graph.function import Function
+from internals.graph.gradients import GRADIENT
+from internals.graph.graph import APPLY, ASSIGN, ASSIGN_ADD, CONSTANT, READ, VARIABLE
+from internals.graph.node import GraphError, Node, spec_text
+from internals.ops.table import TABLE, Op
+from internals.tensor.results import RESULT
+
+LARGEST_VALUE = 2**32
+"""Bytes of a result, open sizes taken as 1, and of an image with its padding."""
+
+_OF_GRAPHS: dict[str, dict[str, Any]] = {
+    "placeholder": {"shape": tuple[int | None, ...], "dtype": np.dtype},
+    "constant": {"value": np.ndarray | np.generic},
+    "variable": {"initial": np.ndarray | np.generic | Node},
+    "gradient": {"index": int, "outputs": int},
+    "result": {"index": int},
+    "run_seed": {"seed": int},
+    "apply": {"optimizer": str, "settings": Mapping[str, Any]},
+}
+_NUMBERS: dict[str, dict[str, Any]] = {
+    "cond": {},
+    "call": {},
+    "while_loop": {"n": int, "most": int},
+    "while_loop_gradient": {"n": int, "most": int, "floating": Sequence[bool]},
+    "scan": {"n": int, "m": int},
+}
+_FUNCTIONS = {
+    "cond": ("then", "otherwise"),
+    "call": ("function",),
+    "while_loop": ("condition", "body"),
+    "while_loop_gradient": ("condition", "body"),
+    "scan": ("body",),
+}
+
+
+def checked_attrs(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of a call of a row or of an operation of graphs, with those that were left out.
+
+    Raises
+    ------
+    GraphError
+        The number of inputs, an input that is neither node nor number, an attribute that is missing, unknown or of
+        another type.
+    """
+    several = op.variadic or any(
+        one.kind is one.VAR_POSITIONAL for one in inspect.signature(op.infer).parameters.values()
+    )
+    least = op.arity - 1 if several and not op.variadic else 1 if several else op.arity
+    if len(inputs) < least or (len(inputs) > least and not several):
+        names = ", ".join(op.inputs) or "none"
+        raise GraphError(f"{op.name}: takes {least}{' or more' * several} inputs ({names}), got {len(inputs)}.")
+    _check_inputs(op.name, inputs)
+    if inputs and not any(isinstance(one, Node) for one in inputs):
+        raise GraphError(f"{op.name}: none of its inputs is a node.")
+    _check_attrs(op.name, attrs, _types(op), op.attrs)
+    if op is GRADIENT:
+        _check_gradient(inputs, attrs["index"], attrs["outputs"])
+    if op in (READ, ASSIGN, ASSIGN_ADD, APPLY):
+        _check_variable(op.name, inputs)
+    if op is RESULT:
+        bundle = inputs[0]
+        if not isinstance(bundle, Node) or not isinstance(bundle.dtype, tuple):
+            raise GraphError(f"result: {getattr(bundle, 'name', bundle)} has one result, of which none can be picked.")
+        if not 0 <= attrs["index"] < len(bundle.dtype):
+            raise GraphError(f"result: {bundle.name} has {len(bundle.dtype)} results, none of number {attrs['index']}.")
+    elif any(isinstance(one, Node) and isinstance(one.dtype, tuple) for one in inputs) and op is not GRADIENT:
+        raise GraphError(f"{op.name}: an input has several results; `result` picks one.")
+    left_out = {name: value for name, value in op.attrs.items() if name not in attrs}
+    return {**attrs, **left_out}
+
+
+def check_call(kind: str, functions: Mapping[str, Function], numbers: Mapping[str, Any], inputs: Sequence[Any]) -> None:
+    """Refuse a branch, a loop or a call whose functions, numbers and inputs do not go together.
+
+    Raises
+    ------
+    GraphError
+    """
+    if functions.keys() != set(_FUNCTIONS[kind]):
+        raise GraphError(f"{kind}: takes the functions {', '.join(_FUNCTIONS[kind])}, got {', '.join(functions)}.")
+    wanted = _NUMBERS[kind]
+    _check_attrs(kind, numbers, wanted, dict.fromkeys(wanted, inspect.Parameter.empty))
+    _check_inputs(kind, inputs)
+    if any(not isinstance(one, Node) or isinstance(one.dtype, tuple) for one in inputs):
+        raise GraphError(f"{kind}: an input is no node of one result.")
+    if min((value for value in numbers.values() if type(value) is int), default=0) < 0:
+        raise GraphError(f"{kind}: a number is negative: {dict(numbers)}.")
+    if kind == "call":
+        _check_given(kind, functions["function"], functions["function"].inputs, inputs)
+    elif kind == "cond":
+        _check_cond(functions["then"], functions["otherwise"], inputs)
+    elif kind == "scan":
+        _check_scan(functions["body"], numbers["n"], numbers["m"], inputs)
+    else:
+        _check_while(kind, functions["condition"], functions["body"], numbers, inputs)
+
+
+def check_size(node: Node) -> None:
+    """Refuse a node of a negative size, or that would need more memory than any sane one does.
+
+    Raises
+    ------
+    GraphError
+    """
+    if node.op in (CONSTANT, VARIABLE):
+        return
+    shapes = (
+        list(zip(node.shape, node.dtype, strict=True)) if isinstance(node.dtype, tuple) else [(node.shape, node.dtype)]
+    )
+    if any(size is not None and size < 0 for shape, _ in shapes for size in shape):
+        raise GraphError(f"{node.op.name}: the result would have a negative size: {node.shape}.")
+    asked = [_bytes(shape, dtype) for shape, dtype in shapes]
+    padding = node.attrs.get("padding", 0) if node.op.name in TABLE else 0
+    source = node.inputs[0] if node.inputs else None
+    if isinstance(source, Node) and not isinstance(source.dtype, tuple) and len(source.shape) > 2 and padding:
+        most = max([padding] if isinstance(padding, int) else padding)
+        asked.append(_bytes([1 if size is None else size + 2 * most for size in source.shape[2:]], source.dtype))
+    if max(asked, default=0) > LARGEST_VALUE:
+        raise GraphError(
+            f"{node.op.name}: one value would have {max(asked):,} bytes; more than {LARGEST_VALUE:,} are refused."
+        )
+
+
+def _bytes(shape: Sequence[Any], dtype: np.dtype) -> int:
+    total = dtype.itemsize
+    for size in shape:
+        total *= 1 if size is None else int(size)
+    return total
+
+
+def _check_inputs(name: str, inputs: Sequence[Any]) -> None:
+    for position, value in enumerate(inputs):
+        if not isinstance(value, Node | bool | int | float | np.number | np.bool):
+            raise GraphError(f"{name}: input {position} is {_told(value)}; expected a node or a number.")
+
+
+def _check_attrs(name: str, attrs: Mapping[str, Any], wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    unknown = attrs.keys() - defaults.keys()
+    if unknown:
+        raise GraphError(
+            f"{name}: unknown attribute {', '.join(sorted(unknown))}; it takes {', '.join(defaults) or 'none'}."
+        )
+    missing = [key for key, value in defaults.items() if value is inspect.Parameter.empty and key not in attrs]
+    if missing:
+        raise GraphError(f"{name}: attribute {', '.join(missing)} is missing.")
+    for key, value in attrs.items():
+        if not _is(value, wanted.get(key, Any)):
+            expected = getattr(wanted[key], "__name__", str(wanted[key]).replace("collections.abc.", ""))
+            raise GraphError(f"{name}: attribute {key} is {_told(value)}; expected {expected}.")
+
+
+@functools.cache
+def _types(op: Op) -> Mapping[str, Any]:
+    """The types of a row's attributes, as its `infer` has them."""
+    return _OF_GRAPHS.get(op.name) or typing.get_type_hints(inspect.unwrap(op.infer))
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    """Whether a value is of a type, as far as types of attributes go; numbers of NumPy are numbers."""
+    if wanted is Any:
+        return True
+    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return any(_is(value, one) for one in parts)
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(_is(one, parts[1]) for one in value.values())
+    if origin is not None and issubclass(origin, Sequence):
+        return isinstance(value, tuple | list) and all(_is(one, parts[0]) for one in value)
+    if wanted is bool:
+        return isinstance(value, bool | np.bool)
+    if wanted is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if wanted is float:
+        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if wanted is type(None):
+        return value is None
+    return isinstance(value, wanted)
+
+
+def _told(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text[:40]}{'...' * (len(text) > 40)}"
+
+
+def _check_variable(name: str, inputs: Sequence[Any]) -> None:
+    kept = inputs[:1] if name != "apply" else [inputs[0], *inputs[3:]]
+    for one in kept:
+        if not isinstance(one, Node) or one.op is not VARIABLE:
+            raise GraphError(f"{name}: {getattr(one, 'name', one)} is no variable, which it reads or changes.")
+    if name == "apply" and inputs[0].dtype.kind in "biu":
+        raise GraphError(
+            f"apply: the variable {inputs[0].name} is {inputs[0].dtype}; only floating numbers are trained."
+        )
+    for one in inputs[1:2]:
+        if not isinstance(one, Node) or (one.shape, one.dtype) != (inputs[0].shape, inputs[0].dtype):
+            raise GraphError(f"{name}: {getattr(one, 'name', one)} does not fit the variable {inputs[0].name}.")
+
+
+def _check_gradient(inputs: Sequence[Any], index: int, outputs: int) -> None:
+    sources = len(inputs) - 2 * outputs
+    if outputs < 1 or not 0 <= index < sources or not all(isinstance(one, Node) for one in inputs):
+        raise GraphError(
+            f"gradient: of {outputs} outputs by input {index}, from {len(inputs)} nodes; expected the outputs, as many "
+            "starts, and the inputs."
+        )
+
+
+# Functions
+
+
+def _check_given(kind: str, function: Function, nodes: Sequence[Node], values: Sequence[Node]) -> None:
+    if len(nodes) != len(values):
+        raise GraphError(f"{kind}: {function.name} takes {len(nodes)} inputs, got {len(values)}.")
+    for position, (node, value) in enumerate(zip(nodes, values, strict=True)):
+        if node.dtype != value.dtype or not _meets(node.shape, value.shape):
+            raise GraphError(f"{kind}: input {position} of {function.name} is {_spec(node)}, but got {_spec(value)}.")
+
+
+def _check_alike(kind: str, what: str, one: Sequence[Node], two: Sequence[Node]) -> None:
+    alike = len(one) == len(two) and all(
+        a.dtype == b.dtype and _meets(a.shape, b.shape) for a, b in zip(one, two, strict=True)
+    )
+    if not alike:
+        kinds = [", ".join(map(_spec, nodes)) or "nothing" for nodes in (one, two)]
+        raise GraphError(f"{kind}: {what} differ: {kinds[0]} and {kinds[1]}.")
+
+
+def _meets(one: Sequence[Any], two: Sequence[Any]) -> bool:
+    return len(one) == len(two) and all(a is None or b is None or a == b for a, b in zip(one, two, strict=True))
+
+
+def _spec(node: Node) -> str:
+    return spec_text(node.shape, node.dtype)
+
+
+def _check_truth(kind: str, node: Node) -> None:
+    if node.dtype != np.bool_ or node.shape not in ((), (1,)):
+        raise GraphError(f"{kind}: the condition must be one boolean, got {_spec(node)}.")
+
+
+def _check_cond(then: Function, otherwise: Function, inputs: Sequence[Node]) -> None:
+    split = 1 + len(then.inputs)
+    if len(inputs) != split + len(otherwise.inputs):
+        raise GraphError(
+            f"cond: takes a condition and the inputs of both branches, {split + len(otherwise.inputs)}, got "
+            f"{len(inputs)}."
+        )
+    _check_truth("cond", inputs[0])
+    _check_given("cond", then, then.inputs, inputs[1:split])
+    _check_given("cond", otherwise, otherwise.inputs, inputs[split:])
+    _check_alike("cond", "the branches", then.outputs, otherwise.outputs)
+
+
+def _check_while(kind: str, test: Function, step: Function, numbers: Mapping[str, Any], inputs: Sequence[Node]) -> None:
+    n, asked, used = numbers["n"], len(test.captures), len(step.captures)
+    floating = [one for one in step.outputs if one.dtype.kind not in "biu"]
+    count = n + asked + used
+    starts = len(floating) if kind == "while_loop_gradient" else 0
+    if (len(test.inputs), len(step.inputs), len(inputs)) != (n + asked, n + used, count + starts):
+        raise GraphError(
+            f"{kind}: its state has {n} parts, and condition and body use {asked} and {used} values more; got "
+            f"functions of {len(test.inputs)} and {len(step.inputs)} inputs, and {len(inputs)} inputs."
+        )
+    if starts and len(numbers["floating"]) != count:
+        raise GraphError(f"{kind}: of {count} inputs it says of {len(numbers['floating'])} whether they are floating.")
+    if len(test.outputs) != 1:
+        raise GraphError(f"{kind}: the condition has {len(test.outputs)} outputs; expected one boolean.")
+    _check_truth(kind, test.outputs[0])
+    _check_given(kind, test, test.inputs, inputs[: n + asked])
+    _check_given(kind, step, step.inputs, [*inputs[:n], *inputs[n + asked : count]])
+    _check_alike(kind, "the state before and after the body", step.inputs[:n], step.outputs)
+
+
+def _check_scan(step: Function, n: int, m: int, inputs: Sequence[Node]) -> None:
+    used = len(step.captures)
+    if m < 1 or not len(step.inputs) == len(inputs) == n + m + used or len(step.outputs) < n:
+        raise GraphError(
+            f"scan: carries {n}, reads rows of {m} and uses {used} values more; got {len(inputs)} inputs, and a body "
+            f"of {len(step.inputs)} inputs and {len(step.outputs)} outputs."
+        )
+    rows = inputs[n : n + m]
+    if any(not row.shape for row in rows) or len({row.shape[0] for row in rows}) > 1:
+        raise GraphError(f"scan: rows of {', '.join(map(_spec, rows))} have no one length.")
+    for position, (node, row) in enumerate(zip(step.inputs[n:], rows, strict=False)):
+        if node.dtype != row.dtype or not _meets(node.shape, row.shape[1:]):
+            raise GraphError(f"scan: row {position} of its body is {_spec(node)}, but the rows are {_spec(row)}.")
+    _check_given("scan", step, [*step.inputs[:n], *step.inputs[n + m :]], [*inputs[:n], *inputs[n + m :]])
+    _check_alike("scan", "the carry before and after the body", step.inputs[:n], step.outputs[:n])
