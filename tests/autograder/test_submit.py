@@ -296,7 +296,7 @@ class TestFromTheNotebook:
         output = kernel.run("submit()", timeout=180)
         assert "lab05_tape.ipynb is stored as submission 1 for lab05_tape." in output.text
         assert 'href="/autograder/"' in output.html
-        assert "2 of 5 tasks are right" in output.text
+        assert "2 of 6 tasks are right" in output.text
         with open_gradebook(place / "home" / "gradebook.sqlite") as book:
             [one] = queries.submissions(book)
             assert queries.notebook(book, one.id) == (place / "lab05_tape.ipynb").read_bytes()
