@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import numpy as np
 
 Names = Mapping[str, Any]
+
+DEEP = 2000
+"""Calls within calls that no loop makes."""
 
 
 class Node:
@@ -59,6 +63,23 @@ class Tensor:
         self.version += 1
 
 
+class Inputs:
+    """Gives the inputs of a node, and looks now and then how many calls deep it is asked for them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.deep = False
+
+    def __call__(self, node: Node) -> tuple[Node, ...]:
+        self.asked += 1
+        if self.asked % 1000 == 0:
+            frame, depth = sys._getframe(), 0
+            while frame.f_back is not None and depth < DEEP:
+                frame, depth = frame.f_back, depth + 1
+            self.deep = self.deep or depth == DEEP
+        return node.inputs
+
+
 def label(index: int) -> str:
     """The letter a node goes by in the feedback: a, b, c, ..., then n26, n27, ..."""
     return chr(ord("a") + index) if index < 26 else f"n{index}"
@@ -88,9 +109,12 @@ def order(names: Names, inputs: list[list[int]], root: int, repeat: int) -> dict
             for index, needed in enumerate(inputs):
                 if needed:
                     whole[step * copy + index].inputs = tuple([whole[step * copy + k] for k in needed])
-    answer = names["topological_order"](whole[root], _inputs_of)
+    inputs_of = Inputs()
+    answer = names["topological_order"](whole[root], inputs_of)
     if isinstance(answer, (str, bytes)) or not hasattr(answer, "__iter__"):
         raise TypeError(f"topological_order returned {_kind(answer)}; expected a list of nodes.")
+    if inputs_of.deep:  # under a higher limit, which no machine's memory is ready for
+        raise RecursionError(f"topological_order made more than {DEEP} calls within calls on {len(whole)} nodes")
     found = []
     for node in answer:
         if not isinstance(node, Node):
@@ -206,10 +230,6 @@ def _building() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _inputs_of(node: Node) -> tuple[Node, ...]:
-    return node.inputs
 
 
 def _pass_on(g: Any, partial: list[Any]) -> Any:

@@ -162,6 +162,7 @@ def accumulate_edges(rng: np.random.Generator) -> list[Inputs]:
     ) -> Inputs:
         return {"arrays": [numbers(rng, shape, dtype) for _ in range(arrays)], "steps": steps, "nodes": nodes}
 
+    many = [[0, "array", k] for k in range(7)]
     three = [[0, "array", 0], [0, "array", 1], [0, "array", 2]]
     shared = [[0, "array", 0], [1, "array", 0], [0, "array", 1]]
     spread = {"arrays": [np.broadcast_to(numbers(rng, ()), (2, 3)), numbers(rng, (2, 3))], "steps": shared, "nodes": 2}
@@ -170,6 +171,7 @@ def accumulate_edges(rng: np.random.Generator) -> list[Inputs]:
         case(1, [[0, "none", 0]]),
         case(2, [[0, "none", 0], [1, "array", 0], [1, "none", 0]]),
         case(1, three),
+        case(1, many, arrays=7),
         case(1, [[0, "array", 0], [0, "array", 0], [0, "array", 1]]),
         case(2, shared),
         case(2, [[0, "array", 0], [0, "array", 1], [1, "sum", 0], [1, "array", 2]]),
@@ -321,10 +323,17 @@ def backward_strategy() -> Any:
 
 
 def stale_edges(rng: np.random.Generator) -> list[Inputs]:
-    def case(*events: list[Any], tensors: int = 2, shape: tuple[int, ...] = (2,), dtype: str = "float64") -> Inputs:
+    def case(
+        *events: list[Any],
+        tensors: int = 2,
+        shape: tuple[int, ...] = (2,),
+        dtype: str = "float64",
+        one_name: bool = False,
+    ) -> Inputs:
+        numbered = rng.integers(2, 90, len(events))
         named = [
-            [kind, f"{first}_{rng.integers(2, 90)}", which] if kind == "record" else [kind, first, which]
-            for kind, first, which in events
+            [kind, f"{first}_{numbered[0 if one_name else place]}", which] if kind == "record" else [kind, first, which]
+            for place, (kind, first, which) in enumerate(events)
         ]
         return {"tensors": [numbers(rng, shape, dtype) for _ in range(tensors)], "events": named}
 
@@ -348,6 +357,10 @@ def stale_edges(rng: np.random.Generator) -> list[Inputs]:
             one, ["change", 0, amount], one, ["take", 1, False], ["take", 0, False]
         ),  # the same tensor, older and newer
         case(one, both, ["take", 0, False], ["take", 1, False]),
+        case(one, one, ["take", 0, False], ["take", 1, False], one_name=True),  # two operations of the same name
+        # Versions that differ from each other: one number for all of them is not enough.
+        case(["change", 1, amount], ["change", 1, amount], both, ["change", 0, amount], ["take", 0, False]),
+        case(["change", 2, amount], ["record", "mul", [0, 1, 2]], ["change", 0, amount], ["take", 0, False], tensors=3),
         case(["record", "mul", [0, 0]], ["take", 0, False]),
         case(["record", "mul", [0, 0]], ["change", 0, amount], ["take", 0, True]),
         case(both, ["take", 0, False], shape=()),

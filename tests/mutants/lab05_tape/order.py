@@ -126,6 +126,26 @@ def topological_order(root, inputs_of):
     return order[::-1]
 
 
+# %% wrong: recursive, with a higher limit | calls within calls
+
+
+def topological_order(root, inputs_of):
+    import sys
+
+    sys.setrecursionlimit(1_000_000)
+    order, seen = [], set()
+
+    def visit(node):
+        seen.add(node)
+        for source in inputs_of(node):
+            if source not in seen:
+                visit(source)
+        order.append(node)
+
+    visit(root)
+    return order[::-1]
+
+
 # %% wrong: every path walked | comes 2 times|times
 
 

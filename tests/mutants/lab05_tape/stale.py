@@ -223,6 +223,56 @@ class Saved:
         return arrays
 
 
+# %% wrong: one version for all, the largest | changed in place since
+
+
+class Saved:
+    def __init__(self, op, *tensors):
+        self.op, self.tensors, self.version = op, tensors, max(tensor.version for tensor in tensors)
+
+    def take(self, retain=False):
+        if self.tensors is None or any(tensor.version > self.version for tensor in self.tensors):
+            raise StaleTape(f"{self.op}: stale")
+        tensors = self.tensors
+        if not retain:
+            self.tensors = None
+        return tuple(tensor.data for tensor in tensors)
+
+
+# %% wrong: a set of versions | changed in place since
+
+
+class Saved:
+    def __init__(self, op, *tensors):
+        self.op, self.tensors, self.versions = op, tensors, {tensor.version for tensor in tensors}
+
+    def take(self, retain=False):
+        if self.tensors is None or {tensor.version for tensor in self.tensors} != self.versions:
+            raise StaleTape(f"{self.op}: stale")
+        tensors = self.tensors
+        if not retain:
+            self.tensors = None
+        return tuple(tensor.data for tensor in tensors)
+
+
+# %% wrong: remembers by its name what is used up | not used up
+
+
+class Saved:
+    used = set()
+
+    def __init__(self, op, *tensors):
+        self.op, self.kept = op, [(tensor, tensor.version) for tensor in tensors]
+        self.used.discard(op)
+
+    def take(self, retain=False):
+        if self.op in self.used or any(tensor.version != version for tensor, version in self.kept):
+            raise StaleTape(f"{self.op}: stale")
+        if not retain:
+            self.used.add(self.op)
+        return tuple(tensor.data for tensor, _ in self.kept)
+
+
 # %% wrong: the versions are read too late | changed in place since
 
 
