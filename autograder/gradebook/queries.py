@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TextIO
@@ -11,7 +13,7 @@ from typing import TextIO
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, undefer
 
-from autograder.gradebook.models import Attempt, Content, Grade, Learner, Submission
+from autograder.gradebook.models import Attempt, Content, Grade, HandScore, Learner, Submission
 from autograder.gradebook.store import Gradebook
 from autograder.gradebook.written import marked
 from autograder.report import Report
@@ -19,7 +21,7 @@ from autograder.report import Report
 
 @dataclass(frozen=True)
 class Graded:
-    """A submission with the grade that counts for it, if it has one."""
+    """A submission with the grade that counts for it, if it has one, and the points that people gave its tasks."""
 
     id: int
     learner: str
@@ -43,7 +45,8 @@ def _rank(grade: Grade) -> tuple[bool, int]:
     return grade.mode == "official", grade.id
 
 
-def _graded(submission: Submission) -> Graded:
+def _graded(submission: Submission, given: Mapping[str, float]) -> Graded:
+    """`given`: the points that people gave, by task."""
     attempts = submission.attempts
     bare = Graded(
         id=submission.id,
@@ -58,46 +61,60 @@ def _graded(submission: Submission) -> Graded:
     if not submission.grades:
         return bare
     grade = max(submission.grades, key=_rank)
+    changed = [task for task in grade.tasks if task.task in given]
     return replace(
         bare,
         mode=grade.mode,
         spec_version=grade.spec_version,
-        points=grade.points,
+        points=grade.points + sum(given[task.task] - task.points for task in changed),
         max_points=grade.max_points,
-        full_marks=grade.full_marks,
-        tasks=tuple((task.task, task.verdict, task.points, task.max_points) for task in grade.tasks),
+        full_marks=all(given.get(task.task, task.points) >= task.max_points for task in grade.tasks)
+        if changed
+        else grade.full_marks,
+        tasks=tuple(
+            (task.task, "marked", given[task.task], task.max_points)
+            if task.task in given
+            else (task.task, task.verdict, task.points, task.max_points)
+            for task in grade.tasks
+        ),
     )
 
 
 def _with_everything(
     session: Session, learner: str | None, lab: str | None, submission_id: int | None = None
-) -> list[Submission]:
+) -> list[Graded]:
     query = select(Submission).options(
         joinedload(Submission.learner),
         selectinload(Submission.attempts),
         selectinload(Submission.grades).selectinload(Grade.tasks),
     )
+    scores = select(HandScore.submission_id, HandScore.task, HandScore.points).join(Submission)
+    wanted = []
     if learner is not None:
-        query = query.join(Learner).where(Learner.name == learner)
+        query = query.join(Learner)
+        scores = scores.join(Learner, Learner.id == Submission.learner_id)
+        wanted.append(Learner.name == learner)
     if lab is not None:
-        query = query.where(Submission.lab == lab)
+        wanted.append(Submission.lab == lab)
     if submission_id is not None:
-        query = query.where(Submission.id == submission_id)
-    return list(session.scalars(query))
+        wanted.append(Submission.id == submission_id)
+    given: dict[int, dict[str, float]] = defaultdict(dict)
+    for number, task, points in session.execute(scores.where(*wanted)):
+        given[number][task] = points
+    return [_graded(one, given.get(one.id, {})) for one in session.scalars(query.where(*wanted))]
 
 
 def submissions(book: Gradebook, *, learner: str | None = None, lab: str | None = None) -> list[Graded]:
     """What was handed in, last attempt first."""
     with book.reading() as session:
-        found = [_graded(submission) for submission in _with_everything(session, learner, lab)]
+        found = _with_everything(session, learner, lab)
     return sorted(found, key=lambda one: (one.last_at, one.id), reverse=True)
 
 
 def submission(book: Gradebook, submission_id: int) -> Graded | None:
     """One submission, whoever handed it in."""
     with book.reading() as session:
-        found = _with_everything(session, None, None, submission_id)
-        return _graded(found[0]) if found else None
+        return next(iter(_with_everything(session, None, None, submission_id)), None)
 
 
 def latest(book: Gradebook, *, learner: str, lab: str) -> Graded | None:
