@@ -104,9 +104,15 @@ class LateRule:
     def __str__(self) -> str:
         parts = [f"{100 * self.fraction:g}%/{self.unit}"] if self.fraction else []
         parts += [f"max {100 * self.cap:g}%"] if self.cap < 1 else []
-        parts += [f"grace {self.grace // 60}m"] if self.grace else []
-        parts += [f"zero {self.zero_after // 60}m"] if self.zero_after is not None else []
+        parts += [f"grace {_spelled(self.grace)}"] if self.grace else []
+        parts += [f"zero {_spelled(self.zero_after)}"] if self.zero_after is not None else []
         return " ".join(parts) or "none"
+
+
+def _spelled(seconds: int) -> str:
+    """The seconds as `span` reads them, in the largest unit of which they are a whole number."""
+    unit = next((unit for unit in "dh" if seconds and seconds % _SPANS[unit] == 0), "m")
+    return f"{seconds // _SPANS[unit]}{unit}"
 
 
 def span(text: str) -> int:

@@ -14,7 +14,7 @@ from autograder.web.forms import Form, FormError
 
 SAID = {
     "terms": "The terms are set. Every mark follows them at once.",
-    "released": "The lab is released: learners have it now.",
+    "released": "The lab is released: learners get it when they open JupyterLab or load it again.",
     "held": "The lab is held back: learners who do not have it yet get it when it is released.",
     "results": "The results are shown to learners now.",
     "extended": "The extension is set.",
@@ -94,7 +94,7 @@ def extend(book: Gradebook, form: Form, by: str) -> str:
     own = decisions.assignments(book).get(lab)
     if own is None or own.due is None:
         raise FormError("The lab is due at no time: there is nothing to extend.")
-    until = form.moment("until", "Until", form.zone())
+    until = form.moment("until", "Until", form.zone(default=own.zone))
     decisions.extend(book, lab, learner, until, by=by, why=form.needed("why", "A reason"))
     return "extended" if until else "taken"
 

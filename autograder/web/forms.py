@@ -52,8 +52,8 @@ class Form:
             raise FormError(f"{what}: {value:g} is not a whole number.")
         return int(value)
 
-    def zone(self, name: str = "zone") -> str:
-        return str(self._meant(policy.zone_named, self.needed(name, "The time zone")))
+    def zone(self, name: str = "zone", default: str = "") -> str:
+        return str(self._meant(policy.zone_named, self.text(name) or default or self.needed(name, "The time zone")))
 
     def moment(self, name: str, what: str, zone: str) -> datetime | None:
         """A moment on the clocks of `zone`; None where the field is empty."""

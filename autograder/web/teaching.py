@@ -78,16 +78,19 @@ class ClassPage(LearnerPage):
 
         def change() -> str:
             with self.rooms.open() as book:
-                return act.do(book, form, by)
+                try:
+                    return act.do(book, form, by)
+                except GradebookError as error:
+                    if error.__cause__ is not None:  # the database's fault, not what was typed
+                        raise
+                    raise FormError(str(error).removeprefix(f"gradebook {book.where}: ")) from error
 
         try:
             said = await asyncio.to_thread(change)
         except FormError as error:
             await self.page(*parts, fault=str(error), typed=typed, status=400)
         except GradebookError as error:
-            if error.__cause__ is not None:  # the database's fault, not what was typed
-                raise Refusal(503, str(error)) from error
-            await self.page(*parts, fault=str(error), typed=typed, status=400)
+            raise Refusal(503, str(error)) from error
         else:
             self.redirect(self.after(said), status=303)
 

@@ -37,6 +37,7 @@ def test_what_lateness_leaves(words, late, kept):
     assert rule.kept(late) == pytest.approx(kept)
     assert LateRule.from_json(rule.to_json()) == rule
     assert LateRule.parse(str(rule)) == rule
+    assert str(rule) == words
 
 
 @pytest.mark.parametrize(

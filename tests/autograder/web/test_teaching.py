@@ -107,7 +107,7 @@ def test_release_hold_back_and_show_results(fresh: Class):
     ines, bob = fresh.as_("ines"), fresh.as_("ada")
     assert "Tensors" not in bob.get("").text
     assert (
-        "released: learners have it"
+        "released: learners get it"
         in ines.done("class/lab/lab01_tensor", {"do": "release", "lab": "lab01_tensor"}).text
     )
     assert "Tensors" in bob.get("").text
@@ -131,6 +131,11 @@ def test_one_learner_gets_more_time_and_it_can_be_taken_back(fresh: Class):
     with fresh.book() as book:
         assert mark(book, learner="ada", lab=LAB).points == 2.0
     assert "2 of 5 points" in fresh.as_("ada").get("").text
+    with fresh.book() as book:
+        decisions.assign(book, LAB, by="ines", zone="Asia/Shanghai")
+    ines.done(f"class/lab/{LAB}", form | {"zone": ""})
+    with fresh.book() as book:
+        assert [one.until.hour for one in decided.extensions(book, lab=LAB) if one.learner == "ada"] == [4]
     ines.done(f"class/lab/{LAB}", form | {"until": ""})
     with fresh.book() as book:
         assert [one.learner for one in decided.extensions(book, lab=LAB)] == [HOSTILE]
@@ -171,11 +176,14 @@ def test_points_by_hand_stand_and_are_read_by_the_learner(fresh: Class):
     assert "They stand through every regrade." in page.text
     with fresh.book() as book:
         assert mark(book, learner="ada", lab=LAB).earned == 4.0
-    assert "The idea is right." in fresh.as_("ada").get(f"submission/{fresh.mine}").text
+    ada = fresh.as_("ada")
+    assert "The idea is right." in ada.get(f"submission/{fresh.mine}").text
+    assert "4 of 5 points, counts" in ada.get("").text
     for wrong, said in (({"points": "9"}, "0 to 3"), ({"task": "none"}, "no task"), ({"comment": ""}, "is missing")):
         answer = fresh.as_("gus").post(f"class/submission/{fresh.mine}", form | wrong)
         assert answer.status == 400
         assert said in answer.text
+        assert "sqlite" not in answer.text
 
 
 def test_the_queue_is_watched_parked_and_retried(fresh: Class):
