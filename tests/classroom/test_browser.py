@@ -62,6 +62,8 @@ def test_the_labs_are_in_the_folder(learner: Any, hub: Hub) -> None:
     released = {path.name for path in (ROOT / "labs").glob("lab*.ipynb")}
     assert {path.name for path in labs.glob("lab*.ipynb")} == released
     assert (labs / "lab05_tape.ipynb").read_bytes() == (ROOT / "labs" / "lab05_tape.ipynb").read_bytes()
+    learner.wait(f"{TEXT}.includes('lab05_tape.ipynb')", 60)
+    assert "nbgrader" not in learner.ask(TEXT).lower()  # it has a menu of its own where it is installed
 
 
 def test_submit_feedback_and_what_the_instructor_sees(learner: Any, hub: Hub, new_browser: Callable[[], Any]) -> None:
