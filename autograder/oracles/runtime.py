@@ -26,10 +26,17 @@ def user_id() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
+@cache
+def copy_name() -> str:
+    """A short name for where this copy of the package lies."""
+    return hashlib.sha256(os.fsencode(PACKAGE.resolve())).hexdigest()[:6]
+
+
 def directory() -> Path:
     """The private directory of this user's sockets; made when it isn't there.
 
-    ``$AUTOGRADER_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/autograder``, else ``autograder-<uid>`` among temporary files.
+    ``$AUTOGRADER_RUNTIME_DIR``, else one for each copy of this package: ``$XDG_RUNTIME_DIR/autograder-<copy>``, or
+    ``autograder-<uid>-<copy>`` among temporary files. So two copies never answer each other's questions.
 
     Raises
     ------
@@ -40,9 +47,9 @@ def directory() -> Path:
     if given:
         path = Path(given)
     elif session and os.path.isdir(session) and os.stat(session).st_uid == user_id():
-        path = Path(session) / "autograder"
+        path = Path(session) / f"autograder-{copy_name()}"
     else:
-        path = Path(tempfile.gettempdir()) / f"autograder-{user_id()}"
+        path = Path(tempfile.gettempdir()) / f"autograder-{user_id()}-{copy_name()}"
     try:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
@@ -62,7 +69,7 @@ def directory() -> Path:
 @cache
 def code_version() -> str:
     """A digest of the code an oracle process runs, without the specs: when it changes, old processes are replaced."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(copy_name().encode())  # another copy may have other specs
     for path in [*sorted((PACKAGE / "oracles").glob("*.py")), PACKAGE / "frames.py", PACKAGE / "spec.py"]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

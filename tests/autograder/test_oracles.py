@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -340,7 +341,25 @@ def test_the_directory_is_made_private(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_session_directory_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUTOGRADER_RUNTIME_DIR")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert runtime.directory() == tmp_path / "autograder"
+    assert runtime.directory() == tmp_path / f"autograder-{runtime.copy_name()}"
+
+
+def test_a_copy_of_the_package_meets_elsewhere_and_is_other_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its specs may differ, though the code of its oracles is the same to the byte."""
+    monkeypatch.delenv("AUTOGRADER_RUNTIME_DIR")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    ours = runtime.directory(), runtime.code_version()
+    copy = tmp_path / "copy"
+    shutil.copytree(runtime.PACKAGE / "oracles", copy / "oracles")
+    for name in ("frames.py", "spec.py"):
+        shutil.copy(runtime.PACKAGE / name, copy)
+    monkeypatch.setattr(runtime, "PACKAGE", copy)
+    for cached in ("copy_name", "code_version"):
+        monkeypatch.setattr(runtime, cached, getattr(runtime, cached).__wrapped__)
+    theirs = runtime.directory(), runtime.code_version()
+    assert all(one != other for one, other in zip(ours, theirs, strict=True))
 
 
 def unsafe(path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
