@@ -53,7 +53,7 @@
           // It is stored: a server that restarts meanwhile only takes longer to answer.
           faults += 1;
           if (faults > 20) {
-            throw new Error(`${taken.line} Its grade could not be read: ${error.message}`);
+            throw new Error(`${taken.line} The server does not answer now; the grade will be on the page of your labs.`);
           }
           await new Promise(resolve => setTimeout(resolve, 3000));
         }
