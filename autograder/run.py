@@ -7,6 +7,7 @@ notebook checks it.
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -402,7 +403,16 @@ class Runner:
                     "missing",
                     cell.number,
                 )
-        return Missing(names, f"no cell defines {spoken}.", "missing")
+        return Missing(names, f"no cell defines {spoken}.{self._misspelt(names)}", "missing")
+
+    def _misspelt(self, names: Sequence[str]) -> str:
+        """A sentence on a name in the notebook that may have been meant to be one of these; "" where there is none."""
+        bound = {name: cell.number for cell in self._cells for name in sorted(cell.defines) if not cell.skip}
+        asked = {name for task in self.lab.tasks for name in task.names}
+        for name in names:
+            if meant := difflib.get_close_matches(name, bound.keys() - asked, n=1, cutoff=0.8):
+                return f" Cell {bound[meant[0]]} defines `{meant[0]}`: is that what was meant?"
+        return ""
 
     def _give_up(self, task: Task, why: Died) -> None:
         self._missing.setdefault(task.name, task.names)

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from boxes import AFTER, BEFORE, DRIVERS, KINDS, notebook_around, run, small_lab
+from boxes import AFTER, BEFORE, DRIVERS, KINDS, notebook_around, run, small_lab, task
 
 from autograder import sandbox
 from autograder.notebook import Cell, make_cell
@@ -110,6 +111,12 @@ def test_an_import_that_only_the_kernel_has_says_so() -> None:
 @pytest.mark.slow
 def test_names_missing_for_other_reasons() -> None:
     assert attacked("g = 1").because == "no cell defines `f`."
+    lab = replace(small_lab(), tasks=(task("attacked", "topological_order"), task("other", "topological_orders")))
+    misspelt = cells("def topological_orders(): pass", "def topologicalorder(): pass", "def topology(): pass")
+    assert run(misspelt, KIND, lab).outcomes["attacked"] == Missing(
+        ("topological_order",),
+        "no cell defines `topological_order`. Cell 2 defines `topologicalorder`: is that what was meant?",
+    )
     skipped = attacked(("def f(x): pass", ["training"]))
     assert skipped.cause == "missing"
     assert "tagged 'training'" in skipped.because
