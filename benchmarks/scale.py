@@ -48,7 +48,7 @@ Pairs = dict[str, list[tuple[float, float]]]
 """By what is done: for each turn, seconds predicted and measured."""
 
 
-TRIES = 3
+TRIES = 2
 
 
 def timed(group: Group, action: Callable[[], object], count: int, tries: int = TRIES) -> float:
@@ -187,7 +187,7 @@ def member(group: Group, turns: int) -> tuple[Pairs, str]:
         all_reduce(one, group=group, algorithm=algorithm)
 
     for _ in range(turns):
-        costs = predicted.measure(group, rounds=5, smallest=smallest)
+        costs = predicted.measure(group, rounds=2, smallest=smallest)
         collectives(group, costs, found)
         for servers in range(1, min(2, group.size - 1) + 1):
             pushes(group, costs, found, servers)
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer turns")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     given = parser.parse_args()
-    turns = 5 if given.quick else 15
+    turns = 12 if given.quick else 36
     for size in given.ranks:
         rows, costs = run_processes(size, member, turns, deadline=600.0)[0]
         print(f"{size} ranks: {costs}")
