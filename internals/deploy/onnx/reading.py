@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,18 @@ from internals.deploy.saved.model import SavedModel
 from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.deploy.saved.sources import content_of
 from internals.graph import GraphError
+from internals.graph.calls import check_size
+from internals.graph.graph import being_built
 from internals.tensor import Tensor
 
 OLDEST, NEWEST = 1, 28
 """Versions of ONNX's operator set that are read."""
 SMALL = 1
 """Floating initialisers of no axes are numbers; others are variables."""
+LARGEST_COMPUTED = 2**31
+"""Bytes of all arrays that are computed while a model is read."""
+LARGEST_GRAPH = 1_000_000
+"""Nodes, with those of the rounds and steps that are written out."""
 
 
 def from_onnx(
@@ -115,8 +122,8 @@ class _Body:
     steps : list of (NodeProto, rule, Call)
     """
 
-    def __init__(self, graph: Any, values: dict[str, Any], inputs: list[str], steps: list[Any]) -> None:
-        self.values, self.inputs, self.steps = values, inputs, steps
+    def __init__(self, graph: Any, values: dict[str, Any], inputs: list[str], steps: list[Any], room: _Room) -> None:
+        self.values, self.inputs, self.steps, self.room = values, inputs, steps, room
         self.outputs = [one.name for one in graph.output]
         self._names = set(self.outputs).union(*[names_read(node) for node, _, _ in steps])
 
@@ -156,17 +163,48 @@ class _Body:
             given = [values[one] if one else None for one in node.input]
             call.around = values
             try:
-                found = rule(call, *given)
+                with self.room.watched():
+                    found = rule(call, *given)
+                    results = list(found) if isinstance(found, list | tuple) else [found]
+                    self.room.take(results)
             except (FormatError, *_WRONG) as error:
                 kind = NotKnown if isinstance(error, NotKnown) else FormatError
                 raise kind(f"from_onnx: {call.name} ({node.op_type}): {_told(error)}.") from None
-            results = list(found) if isinstance(found, list | tuple) else [found]
             if len(results) < call.outputs:
                 raise FormatError(
                     f"from_onnx: {call.name} ({node.op_type}) has {call.outputs} results; here {len(results)}."
                 )
             values.update((name, one) for name, one in zip(node.output, results, strict=False) if name)
         return [values[name] for name in self.outputs]
+
+
+class _Room:
+    """How much a file may ask for while it is read: bytes of arrays that are computed, nodes, and bytes of a node."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.bytes = self.nodes = 0
+
+    def take(self, results: Sequence[Any]) -> None:
+        """Count what a node computed."""
+        self.bytes += sum(one.nbytes for one in results if isinstance(one, np.ndarray))
+        if self.bytes > LARGEST_COMPUTED:
+            raise FormatError(f"arrays of more than {LARGEST_COMPUTED:,} bytes are computed while the model is read")
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at the nodes that are made inside."""
+        graph = being_built()
+        there = len(graph.nodes) if graph is not None else 0
+        yield
+        made = graph.nodes[there:] if graph is not None else []
+        for node in made:
+            check_size(node)
+        self.nodes += len(made)
+        if self.nodes > LARGEST_GRAPH:
+            raise FormatError(f"it comes to more than {LARGEST_GRAPH:,} nodes here")
 
 
 class _Program:
@@ -180,6 +218,7 @@ class _Program:
         if TRAINED in props:
             self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
+        self.room = _Room()
         self.whole = self._body(model.graph, {key: known(value) for key, value in fixed.items()})
         self.whole.check_order(set())
         self.keys = _identifiers([*self.whole.inputs, *self.whole.outputs])
@@ -190,6 +229,7 @@ class _Program:
 
     def run(self, *inputs: Any) -> Any:
         """The outputs for these inputs."""
+        self.room.begin()
         return tuple(self.whole.run({}, inputs))
 
     def _body(self, graph: Any, fixed: Mapping[str, Any], scope: str = "") -> _Body:
@@ -198,7 +238,7 @@ class _Program:
         values = {one.name: self._initialiser(one, scope) for one in graph.initializer} | dict(fixed)
         inputs = [one.name for one in graph.input if one.name not in values]
         steps = [self._step(node, number, scope) for number, node in enumerate(graph.node, 1)]
-        return _Body(graph, values, inputs, steps)
+        return _Body(graph, values, inputs, steps, self.room)
 
     def _checked_versions(self, model: Any) -> int:
         found = 0

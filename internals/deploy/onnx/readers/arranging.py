@@ -10,7 +10,7 @@ import numpy as np
 
 from internals import ops
 from internals.deploy.onnx.readers.elementwise import as_type, numpy_type
-from internals.deploy.onnx.readers.table import LARGEST, Call, known, reads
+from internals.deploy.onnx.readers.table import Call, known, reads
 from internals.ops.spec import broadcast_shapes
 
 
@@ -33,30 +33,24 @@ def _size(call: Call, x: Any) -> Any:
     return known(math.prod(x.shape), np.int64)
 
 
-def _bounded(call: Call, shape: Sequence[int]) -> tuple[int, ...]:
-    if any(size < 0 for size in shape) or math.prod(shape) > LARGEST:
-        raise call.refuse(f"it would make an array of shape {tuple(shape)} while the model is read")
-    return tuple(shape)
-
-
 @reads("ConstantOfShape")
 def _constant_of_shape(call: Call, shape: Any) -> Any:
     value = call.get("value")
     value = np.zeros(1, np.float32) if value is None else np.asarray(value)
-    return known(np.full(_bounded(call, call.integers(shape, "shape")), value.reshape(())[()], value.dtype))
+    return known(np.full(call.bounded(call.integers(shape, "shape")), value.reshape(())[()], value.dtype))
 
 
 @reads("Range")
 def _range(call: Call, *ends: Any) -> Any:
     start, stop, step = (call.known(one, "range").reshape(()).item() for one in ends)
-    _bounded(call, [max(0, math.ceil((float(stop) - float(start)) / float(step)))])
+    call.bounded([max(0, math.ceil((float(stop) - float(start)) / float(step)))])
     return known(np.arange(start, stop, step, dtype=ends[0].dtype))
 
 
 @reads("EyeLike")
 def _eye_like(call: Call, x: Any) -> Any:
     dtype = numpy_type(call.get("dtype")) if call.get("dtype") else x.dtype
-    rows, columns = _bounded(call, x.shape)
+    rows, columns = call.bounded(x.shape)
     return known(np.eye(rows, columns, call.get("k", 0), dtype))
 
 
@@ -109,7 +103,7 @@ def _split(call: Call, x: Any, given: Any = None) -> Any:
     axis = int(call.get("axis", 0)) % x.ndim
     sizes = call.get("split") if call.opset < 13 else None if given is None else call.integers(given, "sizes")
     if sizes is None:
-        parts = int(call.get("num_outputs", call.outputs))
+        parts = call.counted(int(call.get("num_outputs", call.outputs)), "parts")
         step = -(-x.shape[axis] // parts)
         sizes = [step] * (parts - 1) + [x.shape[axis] - step * (parts - 1)]
     found, start = [], 0
@@ -182,6 +176,7 @@ def _pad(call: Call, x: Any, pads: Any = None, value: Any = None, given: Any = N
         return ops.pad(x, width=tuple((max(b, 0), max(e, 0)) for b, e in pairs), value=fill)
     for axis, (before, after) in enumerate(pairs):
         if before or after:
+            call.bounded([max(0, before) + x.shape[axis] + max(0, after)])
             where = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode]
             places = np.pad(np.arange(x.shape[axis]), (before, after), mode=where)  # type: ignore[call-overload]
             x = ops.take(x, known(places), axis=axis)
@@ -234,17 +229,17 @@ def _scatter(call: Call, x: Any, index: Any, value: Any) -> Any:
     index = _from_front(index, x.shape[axis])
     if reduction == "none":
         return ops.scatter(x, index, value, axis=axis)
-    return _scattered(x, index, value, axis, reduction)
+    return _scattered(call, x, index, value, axis, reduction)
 
 
-def _scattered(x: Any, index: Any, value: Any, axis: int, reduction: str) -> Any:
+def _scattered(call: Call, x: Any, index: Any, value: Any, axis: int, reduction: str) -> Any:
     """Entries that are combined with what was there; several may come to one place."""
     others = tuple(n for i, n in enumerate(x.shape) if i != axis)
     came = tuple(n for i, n in enumerate(index.shape) if i != axis)
     if others != came:
         width = [(0, 0) if i == axis else (0, n - m) for i, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))]
         index, value = ops.pad(index, width=tuple(width), value=x.shape[axis]), ops.pad(value, width=tuple(width))
-    places = ops.reshape(known(np.arange(x.shape[axis])), shape=(1,) * x.ndim + (-1,))
+    places = ops.reshape(known(np.arange(*call.bounded([x.shape[axis]]))), shape=(1,) * x.ndim + (-1,))
     hot = ops.equal(ops.expand_dims(as_type(index, np.int64), axis=x.ndim), places)
     neutral = {"add": 0, "mul": 1, "max": _least(x.dtype), "min": _most(x.dtype)}[reduction]
     spread = ops.where(hot, ops.expand_dims(value, axis=x.ndim), known(neutral, x.dtype))
@@ -282,7 +277,7 @@ def _gather_nd(call: Call, x: Any, index: Any) -> Any:
     inner, outer = math.prod(x.shape[batch : batch + depth]), math.prod(x.shape[:batch])
     flat = ops.reshape(x, shape=(outer * inner, *rest))
     if batch:
-        lead = np.arange(outer).reshape(*x.shape[:batch], *[1] * (places.ndim - batch)) * inner
+        lead = np.arange(*call.bounded([outer])).reshape(*x.shape[:batch], *[1] * (places.ndim - batch)) * inner
         places = ops.add(places, known(lead, np.int64))
     return ops.take(flat, places, axis=0)
 
@@ -299,7 +294,7 @@ def _scatter_nd(call: Call, x: Any, index: Any, value: Any) -> Any:
     if reduction == "none":
         found = ops.scatter(flat, places, values, axis=0)
     else:
-        found = _scattered(flat, places, values, 0, reduction)
+        found = _scattered(call, flat, places, values, 0, reduction)
     return ops.reshape(found, shape=tuple(x.shape))
 
 
@@ -320,7 +315,9 @@ def _one_hot(call: Call, index: Any, depth: Any, values: Any) -> Any:
 def _reverse_sequence(call: Call, x: Any, lengths: Any) -> Any:
     time, batch = int(call.get("time_axis", 0)), int(call.get("batch_axis", 1))
     ends = as_type(lengths, np.int64)
-    steps = ops.reshape(known(np.arange(x.shape[time])), shape=tuple(-1 if i == time else 1 for i in range(x.ndim)))
+    steps = ops.reshape(
+        known(np.arange(*call.bounded([x.shape[time]]))), shape=tuple(-1 if i == time else 1 for i in range(x.ndim))
+    )
     ends = ops.reshape(ends, shape=tuple(-1 if i == batch else 1 for i in range(x.ndim)))
     places = ops.where(ops.less(steps, ends), ops.sub(ops.sub(ends, known(1, np.int64)), steps), steps)
     return ops.gather(x, ops.broadcast_to(places, shape=tuple(x.shape)), axis=time)

@@ -98,14 +98,14 @@ def _counted(call: Call, body: Any, rounds: int, state: Sequence[Any]) -> list[A
             raise NotKnown("it ends after its first round")
         return found[:n], found[n:]
 
-    last, stacked = scan(step, _nodes(state), _nodes([known(np.arange(rounds))]))
+    last, stacked = scan(step, _nodes(state), _nodes([known(np.arange(*call.bounded([rounds])))]))
     return [*last, *stacked]
 
 
 def _written_out(call: Call, body: Any, rounds: int, state: Sequence[Any]) -> list[Any]:
     held, n = list(state), len(state)
     stacks: list[list[Any]] = [[] for _ in range(len(body.outputs) - 1 - n)]
-    for number in range(rounds):
+    for number in range(call.counted(rounds, "rounds")):
         on, *found = body.run(call.around, [known(number), known(True), *held])
         held = found[:n]
         for stack, one in zip(stacks, found[n:], strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -171,6 +172,7 @@ def _pool(call: Call, x: Any) -> Any:
 
 def _pooled(call: Call, x: Any, kernel: Any, strides: Any, holes: Any, pads: Any) -> Any:
     """A pool over any number of axes, place by place of the window."""
+    call.counted(math.prod(kernel), "places in its window")
     sizes = x.shape[2:]
     counts, after = [], []
     for size, k, s, d, (b, e) in zip(sizes, kernel, strides, holes, pads, strict=True):
@@ -206,6 +208,7 @@ def _pooled(call: Call, x: Any, kernel: Any, strides: Any, holes: Any, pads: Any
         return total
     if call.kind == "LpPool":
         return ops.pow(total, known(1 / p, x.dtype))
+    call.bounded([size + b + a for size, (b, _), a in zip(sizes, pads, after, strict=True)])
     inner = np.ones((1, 1, *sizes), x.dtype)
     if call.get("count_include_pad", 0):
         inner = np.pad(inner, ((0, 0), (0, 0), *pads), constant_values=1)
@@ -306,7 +309,7 @@ def _mean_variance(call: Call, x: Any) -> Any:
 
 @reads("LRN")
 def _local_response(call: Call, x: Any) -> Any:
-    size = int(call.get("size"))
+    size = call.counted(int(call.get("size")), "neighbours")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     width = ((0, 0), (before, after), *[(0, 0)] * (x.ndim - 2))
     square = ops.pad(ops.mul(x, x), width=width)

@@ -24,14 +24,14 @@ def _flat(value: Any, axis: int | None) -> Any:
 
 @reads("QuantizeLinear")
 def _quantise(call: Call, x: Any, scale: Any, zero_point: Any = None) -> Any:
-    point = known(np.zeros(scale.shape), np.uint8) if zero_point is None else zero_point
+    point = known(np.zeros(call.bounded(scale.shape)), np.uint8) if zero_point is None else zero_point
     axis = _axis(call, x, scale)
     return ops.quantise(x, _flat(scale, axis), _flat(point, axis), axis=axis)
 
 
 @reads("DequantizeLinear")
 def _dequantise(call: Call, q: Any, scale: Any, zero_point: Any = None) -> Any:
-    point = known(np.zeros(scale.shape), q.dtype) if zero_point is None else zero_point
+    point = known(np.zeros(call.bounded(scale.shape)), q.dtype) if zero_point is None else zero_point
     axis = _axis(call, q, scale)
     return ops.dequantise(q, _flat(scale, axis), _flat(point, axis), axis=axis)
 

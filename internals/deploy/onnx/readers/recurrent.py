@@ -70,7 +70,7 @@ def _direction(call: Call, x: Any, own: list[Any], activations: list[str]) -> tu
     """Outputs of all steps, and the last cell of an LSTM."""
     kind = call.kind
     w, r, bias, h0, c0, peepholes = own
-    units, rows = r.shape[1], r.shape[0]
+    units, rows = r.shape[1], call.bounded(r.shape[:1])[0]
     by_input, by_state = (None, None) if bias is None else (_half(bias, 0, rows), _half(bias, 1, rows))
     zeros = ops.broadcast_to(known(0, x.dtype), shape=(x.shape[1], units))
     h0, c0 = (zeros if one is None else one for one in (h0, c0))
@@ -82,16 +82,19 @@ def _direction(call: Call, x: Any, own: list[Any], activations: list[str]) -> tu
         by_state = known(np.zeros(rows), x.dtype) if by_state is None else by_state
         if plain and call.get("linear_before_reset", 0):
             return ops.gru(projected, h0, r, by_state).hidden, None
+        call.counted(x.shape[0], "steps")
         return _gru_before(call, projected, h0, r, by_state, [_activation(call, one) for one in activations]), None
     both = by_input if by_state is None else ops.add(by_input, by_state)
     projected = ops.linear(x, ops.transpose(w), 0.0 if both is None else both)
     if kind == "RNN":
         if not plain:
+            call.counted(x.shape[0], "steps")
             return _elman(projected, h0, r, _activation(call, activations[0])), None
         return ops.rnn(projected, h0, r, nonlinearity=activations[0].lower()), None
     if plain and peepholes is None:
         found = ops.lstm(projected, h0, c0, r)
         return found.hidden, ops.getitem(found.cell, key=-1)
+    call.counted(x.shape[0], "steps")
     return _lstm_steps(projected, h0, c0, r, peepholes, [_activation(call, one) for one in activations])
 
 

@@ -7,7 +7,8 @@ shape that a Reshape takes, and on nodes the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ READERS: dict[str, Rule] = {}
 
 LARGEST = 2**24
 """Entries of an array that is computed while a model is read."""
+MOST = 2**16
+"""Parts, steps, rounds or places of a window that a node is written out in."""
 
 
 class NotKnown(FormatError):
@@ -42,6 +45,11 @@ def _run(op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     for spec in specs if isinstance(specs, tuple) else (specs,):
         if spec.size > LARGEST:
             raise FormatError(f"{op.name} would make an array of shape {spec.shape} while the model is read")
+    padding = attrs.get("padding")
+    if padding and len(getattr(inputs[0], "shape", ())) > 2:
+        most = max((padding,) if isinstance(padding, int) else padding)
+        if math.prod(size + 2 * most for size in inputs[0].shape[2:]) > LARGEST:
+            raise FormatError(f"{op.name} would pad by {padding} while the model is read")
     casts = op.input_dtypes(inputs)
     arrays = []
     for value, dtype in zip(inputs, casts, strict=True):
@@ -109,6 +117,31 @@ class Call:
         if not hasattr(found, "steps"):
             raise self.refuse(f"its attribute {attr} is no graph")
         return found
+
+    def bounded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of an array that is made while the model is read.
+
+        Raises
+        ------
+        FormatError
+            It is absurd.
+        """
+        sizes = tuple(int(size) for size in shape)
+        if any(size < 0 for size in sizes) or math.prod(sizes) > LARGEST:
+            raise self.refuse(f"it would make an array of shape {sizes} while the model is read")
+        return sizes
+
+    def counted(self, count: int, what: str) -> int:
+        """How many parts the node is written out in.
+
+        Raises
+        ------
+        FormatError
+            They are too many.
+        """
+        if count > MOST:
+            raise self.refuse(f"it has {count:,} {what}, each written out; more than {MOST:,} are refused")
+        return count
 
     def refuse(self, what: str) -> FormatError:
         return FormatError(what)

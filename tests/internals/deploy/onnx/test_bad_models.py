@@ -13,7 +13,8 @@ import pytest
 
 from internals import nn
 from internals.deploy import FormatError, Signature, TensorSpec
-from internals.deploy.onnx import from_onnx, to_onnx
+from internals.deploy.onnx import from_onnx, reading, to_onnx
+from internals.deploy.onnx.conformance import is_ours
 
 
 def onnx() -> Any:
@@ -34,6 +35,19 @@ def one_node(kind: str, *values: tuple[str, np.ndarray], inputs: tuple[str, ...]
     arrays = [numpy_helper.from_array(array, name) for name, array in values]
     graph = helper.make_graph([node], "g", ends[:1], ends[1:], arrays)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def many(count: int) -> Any:
+    """Each array is one that may be computed while a model is read; all together are not."""
+    model = one_node("ConstantOfShape", ("s", np.array([2**16])), inputs=("s",))
+    for i in range(count):
+        node = model.graph.node.add()
+        node.CopyFrom(model.graph.node[0])
+        node.name = node.output[0] = f"y{i}"
+    return model
+
+
+SQUARE = np.random.default_rng(0).standard_normal((1, 1, 4, 4)).astype(np.float32)
 
 
 def changed(change: Callable[[Any], Any]) -> Any:
@@ -78,6 +92,17 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
                                         inputs=("a", "n")), "while the model is read"),
     "an endless range": (lambda: one_node("Range", *[(n, np.array(v)) for n, v in (("a", 0), ("b", 10**15), ("c", 1))],
                                           inputs=("a", "b", "c")), "while the model is read"),
+    "an absurd shape at run time": (lambda: one_node("Expand", ("s", np.array([10**6, 10**6, 2, 3]))), "Expand.*bytes"),
+    "an absurd padding": (lambda: one_node("Pad", ("p", np.array([10**9, 0, 0, 16]))), "Pad.*bytes"),
+    "an absurd repetition": (lambda: one_node("Tile", ("n", np.array([10**9, 16]))), "Tile.*bytes"),
+    "an image with an absurd border": (
+        lambda: one_node("Conv", ("a", SQUARE), ("w", SQUARE[..., :2, :2]), inputs=("a", "w"), pads=[10**9] * 4,
+                         strides=[10**9] * 2), "Conv.*bytes"),
+    "a window of absurd size": (
+        lambda: one_node("MaxPool", ("a", SQUARE), inputs=("a",), kernel_shape=[10**9] * 2, pads=[10**9 - 1] * 4),
+        "MaxPool.*places in its window"),
+    "a million parts": (lambda: one_node("Split", num_outputs=10**6), "Split.*1,000,000 parts"),
+    "a million neighbours": (lambda: one_node("LRN", ("a", SQUARE), inputs=("a",), size=10**6), "LRN.*neighbours"),
     "a reshape that does not fit": (lambda: one_node("Reshape", ("s", np.array([7, 7]))), r"it \(Reshape\)"),
     "a division by zero": (lambda: one_node("Range", *[(n, np.array(v)) for n, v in (("a", 0), ("b", 5), ("c", 0))],
                                             inputs=("a", "b", "c")), r"it \(Range\)"),
@@ -100,6 +125,17 @@ def test_a_hostile_model(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"), [("LARGEST_COMPUTED", "arrays of more than"), ("LARGEST_GRAPH", "nodes here")]
+)
+def test_many_that_are_too_much_together(monkeypatch: pytest.MonkeyPatch, limit: str, told: str) -> None:
+    model = many(5) if limit == "LARGEST_COMPUTED" else one_node("LRN", ("a", SQUARE), inputs=("a",), size=400)
+    assert from_onnx(model)
+    monkeypatch.setattr(reading, limit, 2**20 if limit == "LARGEST_COMPUTED" else 500)
+    with pytest.raises(FormatError, match=told):
+        from_onnx(model)
 
 
 @pytest.mark.parametrize(
@@ -156,3 +192,43 @@ def test_fuzzed_models(count: int) -> None:
     assert tracemalloc.get_traced_memory()[1] < 128 * 2**20
     tracemalloc.stop()
     assert read < count
+
+
+EXTREMES = (0, -1, 1, 3, 65537, 10**6, 2**31 - 1, 10**9, 2**40, -(2**62), 2**63 - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning")
+def test_numbers_that_are_absurd() -> None:
+    """onnx's own tests of operators with extremes for attributes, sizes and axes: refused, or read in little memory."""
+    loader = importlib.import_module("onnx.backend.test.loader")
+    rng = np.random.default_rng(4)
+    cases = [case.model for case in loader.load_model_tests(kind="node") if is_ours(case)]
+    ints = onnx().AttributeProto.INT, onnx().AttributeProto.INTS
+    whole = onnx().TensorProto.INT32, onnx().TensorProto.INT64
+    read = 0
+    tracemalloc.start()
+    for number in rng.permutation(len(cases))[:250]:
+        model = onnx().ModelProto()
+        model.CopyFrom(cases[number])
+        for attribute in [one for node in model.graph.node for one in node.attribute if one.type in ints]:
+            if attribute.type == ints[0] and rng.random() < 0.6:
+                attribute.i = int(rng.choice(EXTREMES))
+            elif attribute.ints:
+                attribute.ints[int(rng.integers(len(attribute.ints)))] = int(rng.choice(EXTREMES))
+        fixed = {}
+        for one in model.graph.input:
+            sizes = one.type.tensor_type.shape.dim
+            shape = [size.dim_value for size in sizes]
+            if one.type.tensor_type.elem_type in whole and np.prod(shape) < 100:
+                fixed[one.name] = rng.choice(EXTREMES, shape)
+            elif sizes and rng.random() < 0.2:
+                sizes[int(rng.integers(len(sizes)))].dim_value = abs(int(rng.choice(EXTREMES)))
+        try:
+            from_onnx(model.SerializeToString(), fixed=fixed)
+            read += 1
+        except FormatError:
+            pass
+    assert tracemalloc.get_traced_memory()[1] < 512 * 2**20
+    tracemalloc.stop()
+    assert 0 < read < 250
