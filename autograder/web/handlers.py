@@ -120,7 +120,7 @@ class AddSlash(LearnerPage):
 
 
 class NoSuchPage(LearnerPage):
-    async def get(self, path: str) -> None:
+    async def get(self, path: str = "") -> None:
         raise Refusal(404, say("refusal.no_page"))
 
     post = get

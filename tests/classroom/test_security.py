@@ -252,6 +252,8 @@ def test_learners_see_no_class_and_instructors_do(hub: Hub, teacher: Session, of
     for path in ("class/", "class/queue", f"class/submission/{of_grace}"):
         assert learner.ask(f"{GRADING}autograder/{path}").status == 404
         assert teacher.ask(f"{GRADING}autograder/{path}").status == 200
+    for path in ("nothing", "hub/admin", "autograder/nothing"):
+        assert learner.ask(GRADING + path).status == 404, path
     assert learner.ask("/hub/admin").status in (403, 404)
 
 
