@@ -223,9 +223,12 @@ def _to_each(costs: Costs, nbytes: float, size: int, *, of: float) -> float:
 
 
 def _down(costs: Costs, nbytes: float, size: int, *, of: float) -> float:
-    """From one to all along a binomial tree: whoever has it sends it once for all that are below."""
+    """From one to all along a binomial tree: whoever has it sends it once for all that are below.
+
+    The first sends on all levels at once, and who is farthest below gets it no sooner than all of these are started.
+    """
     levels = math.ceil(math.log2(size))
-    total = 0.0
+    total = (levels - 1) * costs.burst
     for level in range(levels):
         total += _one_way(costs, nbytes, min(2**level, size - 2**level), size, of=of)
     return total
