@@ -106,7 +106,9 @@ def password(
     with opened(place.gradebook) as book:
         if roster.person(book, name) is None:
             raise Refusal(f"nobody is called {printable(name)[:60]!r}; see `autograder class list`.")
-    made = set_password(place, name, read_password() if ask else "")
+        given = read_password() if ask else ""
+        roster.new_password(book, name, by=who(""), why="a new password")
+    made = set_password(place, name, given)
     say(f"{name}: the password is changed." if ask else f"{name}  password: {made}")
 
 

@@ -132,3 +132,8 @@ c.JupyterHub.load_roles = [
 
 if settings := os.environ.get("CLASSROOM_SETTINGS"):
     load_subconfig(settings)  # type: ignore[name-defined]  # noqa: F821  (JupyterHub puts it there)
+
+# The pages of the class make passwords only where they are what people log in by.
+chosen = c.JupyterHub.authenticator_class
+of_ours = isinstance(chosen, type) and issubclass(chosen, ClassAuthenticator)
+shared["CLASSROOM_PASSWORDS"] = "1" if of_ours else ""

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from autograder.warm import WarmError
 from autograder.web import handlers, views
 from autograder.web.handlers import LearnerData, Refusal
 from classroom import desk
+from classroom.accounts import AccountError, Accounts
 from classroom.places import ROOT, Place
 
 CATCH_UP_SECONDS = 60.0
@@ -142,6 +144,30 @@ class Checks(Data):
         self.answer(await self.work(self.desk.check, self.learner, request))
 
 
+class Passwords(Accounts):
+    """The passwords of this hub, as the page of people makes them: what fails is told as a fault of the machine."""
+
+    def names(self) -> list[str]:
+        with told_as_fault():
+            return super().names()
+
+    def make(self, names: Sequence[str]) -> dict[str, str]:
+        with told_as_fault():
+            return super().make(names)
+
+    def remove(self, name: str) -> bool:
+        with told_as_fault():
+            return super().remove(name)
+
+
+@contextlib.contextmanager
+def told_as_fault() -> Iterator[None]:
+    try:
+        yield
+    except (AccountError, OSError) as error:
+        raise GradebookError(f"The passwords of this hub can't be read or changed: {error}.") from error
+
+
 class Home(handlers.LearnerPage):
     async def get(self) -> None:
         self.redirect(self.links.grades)
@@ -168,7 +194,9 @@ def make_app(prefix: str, place: Place, at_the_desk: desk.Desk, secret: bytes) -
     """The service below `prefix`, which ends in a slash."""
     rules: list[Any] = [(f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     rules += [(prefix + rule, on_hub(page)) for rule, page in [*RULES, *handlers.RULES]]
-    rooms = handlers.Rooms(gradebook=place.gradebook, notebooks=ROOT / "labs", book=Path(), teachers="roster")
+    # Set by the hub's configuration, unless another way to log in is configured.
+    passwords = Passwords(place.accounts) if os.environ.get("CLASSROOM_PASSWORDS") == "1" else None
+    rooms = handlers.Rooms(place.gradebook, ROOT / "labs", Path(), teachers="roster", passwords=passwords)
     return web.Application(
         rules,
         base_url=prefix,

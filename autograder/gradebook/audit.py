@@ -23,7 +23,7 @@ class Change:
     at: datetime
     who: str
     what: str
-    """``person``, ``assignment``, ``extension``, ``adjustment`` or ``hand score``."""
+    """``person``, ``password``, ``assignment``, ``extension``, ``adjustment`` or ``hand score``."""
     lab: str
     learner: str
     """As they are called now."""

@@ -151,12 +151,25 @@ def _facts(one: Person) -> dict[str, object]:
     }
 
 
+def new_password(book: Gradebook, name: str, *, by: str, why: str = "") -> None:
+    """Put on record that a person got a new password; the password itself is not in the gradebook."""
+    with book.deciding("record a new password") as session:
+        number = learner_id(session, book, name)
+        note(session, who=by, what="password", old=None, new={"name": name}, why=why, learner_id=number)
+
+
+def name_fault(name: str) -> str:
+    """Why nobody can be called so, in a sentence; "" where one can."""
+    if name.strip() and name == name.strip() and name.isprintable() and len(name) <= 255:
+        return ""
+    return (
+        f"{name[:60]!r} cannot be a person's name; give 1 to 255 printable characters with no space around them."
+    )
+
+
 def _check_name(book: Gradebook, name: str) -> None:
-    if not name.strip() or name != name.strip() or not name.isprintable() or len(name) > 255:
-        raise GradebookError(
-            f"gradebook {book.where}: {name[:60]!r} cannot be a person's name; "
-            "give 1 to 255 printable characters with no space around them."
-        )
+    if fault := name_fault(name):
+        raise GradebookError(f"gradebook {book.where}: {fault}")
 
 
 def _once_by(session: Session, lti_id: str | None, name: str, book: Gradebook) -> None:

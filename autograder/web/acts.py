@@ -11,6 +11,7 @@ from autograder.gradebook import Gradebook, decisions, written
 from autograder.gradebook.models import now
 from autograder.gradebook.policy import POLICIES
 from autograder.web.forms import Form, FormError
+from autograder.web.people import Told
 
 SAID = {
     "terms": "The terms are set. Every mark follows them at once.",
@@ -24,6 +25,11 @@ SAID = {
     "scored": "The points are recorded. They stand through every regrade.",
     "regraded": "Everything that a newer spec could judge otherwise is in the queue.",
     "retried": "The job goes back into the queue.",
+    "enrolled": "They are in the class.",
+    "changed": "The person is changed.",
+    "left": "They have left the class. What they handed in stays.",
+    "password": "The old password is no longer theirs.",
+    "comparing": "The submissions are being compared.",
     "parked": "The job is parked: it is not graded until somebody retries it.",
 }
 """What a page says after a form did its work; an address names it, and never says it in its own words."""
@@ -33,8 +39,8 @@ SAID = {
 class Act:
     """What a form does, and who may."""
 
-    do: Callable[[Gradebook, Form, str], str]
-    """``do(book, form, by)`` returns a key of SAID."""
+    do: Callable[[Gradebook, Form, str], str | Told]
+    """``do(book, form, by)`` returns a key of SAID, if need be with what is shown only once."""
     may: frozenset[str] = frozenset({"instructor"})
 
 

@@ -11,7 +11,7 @@ import json
 import re
 import urllib.parse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -22,6 +22,8 @@ from autograder.feedback import catalogue
 from autograder.feedback.catalogue import say
 from autograder.gradebook import Gradebook, GradebookError, open_gradebook, place, roster
 from autograder.web import views
+from autograder.web.comparing import Comparisons
+from autograder.web.people import Passwords
 
 if TYPE_CHECKING:
     Base = web.RequestHandler
@@ -53,12 +55,19 @@ class Rooms:
     teachers : str
         Who may open the pages of the class: ``"nobody"``; ``"owner"``, whoever runs this server; ``"roster"``, those
         whom the gradebook has as instructors and graders.
+    passwords : Passwords, optional
+        By which people log in, where this server makes them.
     """
 
     gradebook: str | None = None
     notebooks: Path = Path()
     book: Path = Path()
     teachers: Teachers = "nobody"
+    passwords: Passwords | None = None
+    comparisons: Comparisons = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.comparisons = Comparisons(self.gradebook)
 
     def open(self) -> Gradebook:
         return open_gradebook(self.gradebook)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 from zoneinfo import available_timezones
 
+from autograder import spec
 from autograder.feedback.catalogue import say
 from autograder.gradebook import Gradebook, GradebookError, export, lti, queries, written
-from autograder.web import classes, views
-from autograder.web.acts import ACTS, SAID
+from autograder.web import classes, people, views
+from autograder.web.acts import ACTS, SAID, Act
 from autograder.web.forms import Form, FormError
 from autograder.web.page import STAFF, LearnerPage, Refusal, attachment
 from autograder.web.plain import plain
@@ -47,7 +48,15 @@ class ClassPage(LearnerPage):
         return self.get_query_argument(name, "")[:255]
 
     def show(
-        self, template: str, *, status: int = 200, fault: str = "", typed: dict[str, str] | None = None, **found: Any
+        self,
+        template: str,
+        *,
+        status: int = 200,
+        fault: str = "",
+        typed: dict[str, str] | None = None,
+        made: Sequence[tuple[str, str]] = (),
+        done: str = "",
+        **found: Any,
     ) -> None:
         self.set_status(status)
         self.set_header("Content-Security-Policy", views.policy(views.TIMES, forms=True, framed=False))
@@ -58,7 +67,8 @@ class ClassPage(LearnerPage):
                 views.TIMES,
                 token=self.form_token,
                 teaches="instructor" in self.held,
-                said=SAID.get(self.asked("said"), ""),
+                said=SAID.get(done or self.asked("said"), ""),
+                made=made,
                 fault=fault,
                 typed=typed or {},
                 here=self.request.path,
@@ -66,17 +76,27 @@ class ClassPage(LearnerPage):
             )
         )
 
+    @property
+    def acts(self) -> dict[str, Act]:
+        """What forms may ask for here, by the name in their field ``do``."""
+        desk = people.Desk(self.rooms.passwords)
+        more = {name: Act(getattr(desk, name)) for name in people.FORMS}
+        return ACTS | more | {"compare": Act(self.rooms.comparisons.begin, STAFF)}
+
+    def typed(self, name: str) -> str:
+        return self.field(name, people.LONGEST_LIST if name == "rows" else 4000)
+
     async def post(self, *parts: str) -> None:
         """Do what the form says, and send the browser on, so that loading the page again does nothing again."""
-        act = ACTS.get(self.field("do", 40))
+        act = self.acts.get(self.field("do", 40))
         if act is None:
             raise Refusal(400, "This form asks for nothing that there is.")
         if not act.may & self.held:
             raise Refusal(403, "Only instructors may do that; graders read, score and adjust.")
-        form, by = Form(self.field), self.learner
-        typed = {name: self.field(name) for name in self.request.body_arguments if name != "_xsrf"}
+        form, by = Form(self.typed), self.learner
+        typed = {name: self.typed(name) for name in self.request.body_arguments if name != "_xsrf"}
 
-        def change() -> str:
+        def change() -> str | people.Told:
             with self.rooms.open() as book:
                 try:
                     return act.do(book, form, by)
@@ -86,13 +106,17 @@ class ClassPage(LearnerPage):
                     raise FormError(str(error).removeprefix(f"gradebook {book.where}: ")) from error
 
         try:
-            said = await asyncio.to_thread(change)
+            done = await asyncio.to_thread(change)
         except FormError as error:
             await self.page(*parts, fault=str(error), typed=typed, status=400)
         except GradebookError as error:
             raise Refusal(503, str(error)) from error
         else:
-            self.redirect(self.after(said), status=303)
+            if isinstance(done, people.Told) and done.passwords:
+                # No redirect: what is shown once stands in no address, and is kept nowhere for another page.
+                await self.page(*parts, made=done.passwords, done=done.said)
+            else:
+                self.redirect(self.after(done.said if isinstance(done, people.Told) else done), status=303)
 
     def after(self, said: str) -> str:
         """Where to go on; the same page, which says what was done."""
@@ -135,7 +159,40 @@ class ClassLearner(ClassPage):
         found = await self.reading(lambda book: classes.learner(book, name))
         if found is None:
             raise Refusal(404, f"Nobody is called {name[:60]!r}.")
-        self.show("learner.html", as_local=classes.as_local, **found, **more)
+        has_passwords = self.rooms.passwords is not None
+        self.show("learner.html", as_local=classes.as_local, has_passwords=has_passwords, **found, **more)
+
+
+class ClassPeople(ClassPage):
+    may = frozenset({"instructor"})
+
+    async def page(self, **more: Any) -> None:
+        number, wanted, passwords = self.number, self.asked("q"), self.rooms.passwords
+        found = await self.reading(lambda book: people.listed(book, wanted, passwords))
+        self.show(
+            "people.html", page=classes.Page.of(found.pop("people"), number), most=people.MOST_ROWS, **found, **more
+        )
+
+
+class ClassSimilarity(ClassPage):
+    """Who shares code with whom: what the last comparison found, and a form that begins another."""
+
+    async def page(self, lab: str, **more: Any) -> None:
+        if lab not in spec.lab_names():
+            raise Refusal(404, f"There is no lab {lab[:60]!r}.")
+        comparisons = self.rooms.comparisons
+        last = await asyncio.to_thread(comparisons.last, lab)
+        pairs = classes.Page.of(last.found["pairs"] if last else [], self.number, 20)
+        self.show(
+            "similarity.html",
+            lab=lab,
+            title=classes.title_of(lab),
+            last=last,
+            page=pairs,
+            running=comparisons.running,
+            broken=comparisons.fault(lab),
+            **more,
+        )
 
 
 class ClassSubmission(ClassPage):
@@ -229,6 +286,8 @@ RULES: list[tuple[str, type[LearnerPage]]] = [
     (r"autograder/class/", ClassOverview),
     (r"autograder/class/lab/([a-z0-9_]{1,100})", ClassLab),
     (r"autograder/class/learner", ClassLearner),
+    (r"autograder/class/people", ClassPeople),
+    (r"autograder/class/similarity/([a-z0-9_]{1,100})", ClassSimilarity),
     (r"autograder/class/submission/([0-9]{1,15})", ClassSubmission),
     (r"autograder/class/submission/([0-9]{1,15})/notebook", ClassNotebook),
     (r"autograder/class/submission/([0-9]{1,15})/file", ClassNotebookFile),

@@ -22,6 +22,7 @@ from autograder.gradebook import Gradebook, decisions, open_gradebook, roster
 from autograder.gradebook.policy import LateRule
 from autograder.queue import enqueue
 from autograder.web import handlers
+from classroom.accounts import Accounts
 
 BASE = "/services/grades/"
 SCRIPT = "<script>alert(1)</script>"
@@ -136,7 +137,8 @@ def serve(url: str, notebooks: Path, teachers: str) -> tuple[int, Any]:
 
     def run() -> None:
         async def main() -> None:
-            rooms = handlers.Rooms(gradebook=url, notebooks=notebooks, teachers=teachers)  # type: ignore[arg-type]
+            passwords = Accounts(notebooks / "accounts.json", cost=2**8) if teachers == "roster" else None
+            rooms = handlers.Rooms(url, notebooks, teachers=teachers, passwords=passwords)  # type: ignore[arg-type]
             rules = [
                 (BASE + pattern, type(page.__name__, (First, page, LogIn), {})) for pattern, page in handlers.RULES
             ]

@@ -74,7 +74,7 @@ def test_run_check_submit_and_read(browser: Any, server: str, place: Path) -> No
     browser.open(f"{server}/autograder/")
     assert "best of 1 submission." in browser.ask("document.body.innerText")
     browser.ask("document.querySelector('th[scope=row] a').click()")
-    browser.wait("document.querySelectorAll('.ag-task').length == 5")
+    browser.wait("document.querySelectorAll('.ag-task').length == 6")
     assert "The notebook as handed in" in browser.ask("document.body.innerText")
     assert browser.ask("document.querySelector('.ag-copy').hidden") is False
     assert browser.complaints() == []

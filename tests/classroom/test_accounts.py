@@ -38,6 +38,18 @@ def test_a_password_opens_only_its_own_account(accounts: Accounts) -> None:
     assert accounts.names() == ["alan"]
 
 
+def test_passwords_for_a_list_are_made_at_once_or_not_at_all(accounts: Accounts) -> None:
+    accounts.set("grace", "the one she had")
+    made = accounts.make(["ada", "grace"])
+    assert list(made) == ["ada", "grace"]
+    assert all(accounts.verify(name, password) for name, password in made.items())
+    assert not accounts.verify("ada", made["grace"])
+    assert not accounts.verify("grace", "the one she had")
+    with pytest.raises(AccountError, match="'Not A Name' cannot be a login name"):
+        accounts.make(["alan", "Not A Name"])
+    assert accounts.names() == ["ada", "grace"]
+
+
 def test_the_file_holds_no_password_and_is_the_hub_s_alone(accounts: Accounts) -> None:
     password = new_password()
     accounts.set("ada", password)

@@ -33,6 +33,8 @@ PAGES = [
     ("ines", "class/queue"),
     ("ines", "class/audit"),
     ("ines", "class/written"),
+    ("ines", "class/people"),
+    ("ines", f"class/similarity/{LAB}"),
 ]
 
 

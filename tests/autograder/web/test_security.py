@@ -14,6 +14,7 @@ from class_pages import BASE, FORMULA, HOSTILE, LAB, SCRIPT, Answer, Class
 
 from autograder.gradebook import audit
 from autograder.web.acts import ACTS
+from autograder.web.people import FORMS
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +29,8 @@ CLASS_PAGES = [
     "class/queue",
     "class/audit",
     "class/written",
+    "class/people",
+    f"class/similarity/{LAB}",
     "class/export/marks.csv",
     "class/export/audit.csv",
     f"class/export/tasks.csv?lab={LAB}",
@@ -72,7 +75,7 @@ def test_without_a_log_in_there_is_nothing(class_: Class, path):
         assert answer.headers["Location"].startswith("/login?next=%2Fservices%2Fgrades%2F")
 
 
-@pytest.mark.parametrize("do", ACTS)
+@pytest.mark.parametrize("do", [*ACTS, *FORMS, "compare"])
 def test_no_act_of_the_class_is_done_for_a_learner(class_: Class, do):
     before = changes(class_)
     for path in (
@@ -81,13 +84,15 @@ def test_no_act_of_the_class_is_done_for_a_learner(class_: Class, do):
         "class/learner?name=ada",
         f"class/submission/{class_.mine}",
         "class/queue",
+        "class/people",
+        f"class/similarity/{LAB}",
     ):
         assert class_.as_("ada").post(path, FORM | {"do": do}).status == 404
         assert class_.as_("").post(path, FORM | {"do": do}, token=False).status == 403
     assert changes(class_) == before
 
 
-@pytest.mark.parametrize("do", [name for name, act in ACTS.items() if "grader" not in act.may])
+@pytest.mark.parametrize("do", [*(name for name, act in ACTS.items() if "grader" not in act.may), *FORMS])
 def test_a_grader_does_what_graders_do_and_no_more(class_: Class, do):
     before = changes(class_)
     answer = class_.as_("gus").post("class/queue", FORM | {"do": do})
