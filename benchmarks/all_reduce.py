@@ -143,7 +143,11 @@ def trained(group: Group, rounds: int) -> tuple[dict[str, list[tuple[float, floa
             if turn:
                 times[name].append((wall, processor))
     one = np.zeros(1, np.float32)
-    found = costs.measure(group, smallest=lambda: collectives.all_reduce(one, group=group, algorithm="flat"))
+
+    def smallest(some: Group, algorithm: str) -> None:
+        collectives.all_reduce(one, group=some, algorithm=algorithm)
+
+    found = costs.measure(group, smallest=smallest)
     nbytes, buckets = sum(parameter.nbytes for parameter in module.parameters()), len(parallel.buckets)
     compute = statistics.median(processor for _, processor in times["a share"])
     algorithm = collectives.chosen(nbytes // buckets, group.size)

@@ -12,6 +12,8 @@ WIDTH, LEFT, RIGHT, LANE, GAP = 640.0, 104.0, 12.0, 28.0, 6.0
 def draw_run(timeline: Timeline, *, title: str) -> Picture:
     """Draw what a session's run told a `Timeline`: a lane for each thread and device, a box for each step.
 
+    A step whose name begins with "wait" is drawn apart, and not counted as work.
+
     Parameters
     ----------
     timeline : Timeline
@@ -39,16 +41,25 @@ def draw_run(timeline: Timeline, *, title: str) -> Picture:
     line = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom:.1f}" y2="{bottom:.1f}" stroke="{picture.LINE}"/>'
     body += [line, text(LEFT, bottom + 16, "0", fill=picture.MUTED)]
     body.append(text(WIDTH - RIGHT, bottom + 16, f"{(end - begin) * 1e3:.3g} ms", anchor="end", fill=picture.MUTED))
-    busy = {lane: sum(event.end - event.start for event in events if event.lane == lane) for lane in lanes}
+    busy = {
+        lane: sum(event.end - event.start for event in events if event.lane == lane and not _waits(event))
+        for lane in lanes
+    }
     words = "; ".join(f"{lane} busy for {seconds * 1e3:.3g} ms" for lane, seconds in busy.items())
     told = f"{len(events)} steps in {(end - begin) * 1e3:.3g} ms: {words}."
     return Picture("".join(body), WIDTH, bottom + 26, title=title, description=told)
+
+
+def _waits(event: Event) -> bool:
+    return event.name.startswith("wait")
 
 
 def _box(event: Event, x: float, top: float, scale: float) -> str:
     width = (event.end - event.start) * scale
     copied = " to " in event.name
     stroke, fill = (picture.LEAF, picture.FILL_LEAF) if copied else (picture.OP, picture.FILL_OP)
+    if _waits(event):
+        stroke, fill = picture.MUTED, picture.FILL_FREED
     told = f"<title>{event.name}: {(event.end - event.start) * 1e6:.0f} µs</title>"
     place = f'x="{x:.2f}" y="{top:.1f}" width="{max(width, 0.8):.2f}" height="{LANE:.1f}"'
     box = f'<rect {place} fill="{fill}" stroke="{stroke}" stroke-width="{1 if width > 3 else 0.5}">{told}</rect>'

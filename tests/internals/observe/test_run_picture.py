@@ -30,6 +30,14 @@ def test_boxes_are_where_and_as_long_as_the_steps() -> None:
     assert "thread 1, cpu busy for 40 ms" in picture.description
 
 
+def test_waiting_is_not_work() -> None:
+    picture = draw_run(Timeline([*EVENTS, Event("wait for x", "thread 1, cpu", 0.050, 0.090)]), title="A run")
+    assert "thread 1, cpu busy for 40 ms" in picture.description
+    fills = re.findall(r'fill="([^"]+)" stroke="[^"]+" stroke-width="1">', picture.svg)
+    assert len(fills) == 3
+    assert len(set(fills)) == 3
+
+
 def test_nothing_is_no_picture() -> None:
     with pytest.raises(ValueError, match="this timeline is empty"):
         draw_run(Timeline(), title="x")
