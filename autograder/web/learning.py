@@ -144,7 +144,7 @@ def lab_views(book: Gradebook, learner: str, notebooks: Path, *, open_by_default
         if name in names:
             lab = spec.load_lab(name)
             view.title = lab.title
-            view.tasks = [(task.name, task.title, task.points) for task in lab.tasks]
+            view.tasks = [(part.name, part.title, part.points) for part in lab.parts]
         views.append(view)
     return views
 

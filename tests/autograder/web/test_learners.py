@@ -16,6 +16,7 @@ from autograder.gradebook import Gradebook, decisions, open_gradebook
 from autograder.gradebook.models import now
 from autograder.gradebook.policy import LateRule
 from autograder.queue import enqueue, park
+from autograder.spec import load_lab
 from autograder.web import learning
 from autograder.web.views import Links
 
@@ -93,6 +94,14 @@ def test_a_lab_that_is_held_back_again_stays_with_who_handed_it_in(book):
     decisions.assign(book, LAB, by="ines", released=now() + timedelta(days=1))
     assert lab_view(book, open_by_default=False).mark.points == 4.0
     assert LAB not in {view.name for view in learning.lab_views(book, "bob", Path(), open_by_default=False)}
+
+
+def test_a_lab_lists_its_questions_in_words_beside_its_tasks(book):
+    lab = load_lab(LAB)
+    assert lab.written
+    view = lab_view(book)
+    assert [name for name, _, _ in view.tasks] == [part.name for part in (*lab.tasks, *lab.written)]
+    assert view.points == lab.points
 
 
 def test_results_that_are_not_out_are_nowhere(book):
