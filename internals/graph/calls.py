@@ -58,10 +58,7 @@ def checked_attrs(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> di
         The number of inputs, an input that is neither node nor number, an attribute that is missing, unknown or of
         another type.
     """
-    several = op.variadic or any(
-        one.kind is one.VAR_POSITIONAL for one in inspect.signature(op.infer).parameters.values()
-    )
-    least = op.arity - 1 if several and not op.variadic else 1 if several else op.arity
+    least, several = _arity(op)
     if len(inputs) < least or (len(inputs) > least and not several):
         names = ", ".join(op.inputs) or "none"
         raise GraphError(f"{op.name}: takes {least}{' or more' * several} inputs ({names}), got {len(inputs)}.")
@@ -163,6 +160,16 @@ def _check_attrs(name: str, attrs: Mapping[str, Any], wanted: Mapping[str, Any],
         if not _is(value, wanted.get(key, Any)):
             expected = getattr(wanted[key], "__name__", str(wanted[key]).replace("collections.abc.", ""))
             raise GraphError(f"{name}: attribute {key} is {_told(value)}; expected {expected}.")
+
+
+@functools.cache
+def _arity(op: Op) -> tuple[int, bool]:
+    """How many inputs an op takes at least, and whether it takes more."""
+    if op.variadic:
+        return 1, True
+    parameters = inspect.signature(op.infer).parameters.values()
+    more = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    return op.arity - more, more
 
 
 @functools.cache

@@ -43,8 +43,9 @@ def check_record(record: Mapping[str, Any]) -> None:
     ------
     GraphError
     """
-    wrong = next((key for key, (needed, fits) in _NODE.items() if not _fits(record, key, needed, fits)), None)
-    if wrong is not None:
+    for wrong, (needed, fits) in _NODE.items():
+        if _fits(record, wrong, needed, fits):
+            continue
         name, op = record.get("name"), record.get("op")
         raise GraphError(
             f"graph: {record['line']}: {name}, {op}: its {wrong} are missing or of the wrong kind: "

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from internals.deploy.errors import FormatError
 
 ASSETS = "assets"
@@ -180,6 +182,15 @@ class Folder:
         with os.fdopen(handle, "rb", buffering=0) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
+    def sums(self, name: str) -> str:
+        """The `Sums` of a large file, read like that too; whoever cuts it off meanwhile stops no process."""
+        handle, size = self._open(name)
+        found, room = Sums(), memoryview(bytearray(min(_AT_ONCE, -(-max(size, 1) // ROW) * ROW)))
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            while count := _filled(file, room):
+                found.add(room[:count])
+        return found.hexdigest()
+
     def map(self, name: str) -> memoryview:
         """A large file, whose bytes are read when they are looked at."""
         handle, size = self._open(name)
@@ -215,6 +226,14 @@ class Folder:
         return handle, about.st_size
 
 
+def _filled(file: Any, room: memoryview) -> int:
+    """Read until the room is full or the file ends; how many bytes there are."""
+    count = 0
+    while count < len(room) and (more := file.readinto(room[count:])):
+        count += more
+    return count
+
+
 def check_name(name: Any) -> None:
     """Refuse a file name that could lead out of the directory.
 
@@ -226,6 +245,46 @@ def check_name(name: Any) -> None:
         raise FormatError(f"load: {name!r} is no file name that a saved model may have.")
     if any(part in name for part in ("/", "\\", "\0", ":")):
         raise FormatError(f"load: {name!r} leads out of the directory; names have no slashes or colons.")
+
+
+ROW = 4096
+"""Bytes of a row whose words are added up; a page of memory, and a block of most disks."""
+_AT_ONCE = 256 * ROW
+
+
+class Sums:
+    """A checksum nearly as fast as memory is read: the SHA-256 of sums of 64-bit words, along rows of 4,096 bytes and
+    down the columns.
+
+    Every change of one word changes both sums, and rows that change places change the order of the first. For neither
+    to change, at least four words must, in two rows and two columns, by amounts that cancel out: damage does not do
+    that. Whoever means to can, as they can write another checksum. The last row is taken to end in zeros, so that the
+    size must be compared too.
+    """
+
+    def __init__(self) -> None:
+        self._digest, self._down = hashlib.sha256(), np.zeros(ROW // 8, np.uint64)
+
+    def add(self, part: memoryview) -> None:
+        """The next part: whole rows, unless it is the last."""
+        if len(part) % ROW:
+            part = memoryview(bytes(part) + bytes(-len(part) % ROW))
+        rows = np.frombuffer(part, "<u8").reshape(-1, ROW // 8)
+        self._digest.update(rows.sum(1, dtype="<u8").tobytes())
+        np.add(self._down, rows.sum(0), out=self._down)
+
+    def hexdigest(self) -> str:
+        whole = self._digest.copy()
+        whole.update(self._down.astype("<u8").tobytes())
+        return whole.hexdigest()
+
+
+def sums(data: bytes) -> str:
+    """The `Sums` of bytes."""
+    found, whole = Sums(), memoryview(data)
+    for start in range(0, len(whole), _AT_ONCE):
+        found.add(whole[start : start + _AT_ONCE])
+    return found.hexdigest()
 
 
 def checksum(data: Any) -> str:

@@ -35,7 +35,9 @@ class Manifest:
     variables : dict of str to bool
         Whether each is trained.
     files : dict of str to (int, str)
-        Size and checksum.
+        Size and SHA-256.
+    sums : dict of str to str
+        The faster checksum of large files, `folder.Sums`; models of before have none.
     """
 
     graph: str
@@ -43,6 +45,7 @@ class Manifest:
     signatures: dict[str, dict[str, dict[str, tuple[str, TensorSpec]]]]
     variables: dict[str, bool]
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    sums: dict[str, str] = field(default_factory=dict)
     version: int = VERSION
     op_set: int = OP_SET
 
@@ -64,7 +67,10 @@ class Manifest:
                 for name, signature in self.signatures.items()
             },
             "variables": {name: {"trainable": trained} for name, trained in self.variables.items()},
-            "files": {name: {"bytes": size, "sha256": digest} for name, (size, digest) in self.files.items()},
+            "files": {
+                name: {"bytes": size, "sha256": digest} | ({"sums": self.sums[name]} if name in self.sums else {})
+                for name, (size, digest) in self.files.items()
+            },
         }
         return json.dumps({**whole, "sha256": checksum(_canonical(whole))}, indent=1).encode()
 
@@ -110,13 +116,15 @@ def _check_versions(whole: dict[str, Any]) -> None:
 
 
 def _manifest(whole: dict[str, Any]) -> Manifest:
-    files = {}
+    files, sums = {}, {}
     for name, entry in whole["files"].items():
         check_name(name.removeprefix(f"{ASSETS}/"))
         size, digest = entry["bytes"], entry["sha256"]
         if type(size) is not int or size < 0 or not isinstance(digest, str):
             raise FormatError(f"the file {name!r} is said to have {size!r} bytes and the checksum {digest!r}")
         files[name] = size, digest
+        if "sums" in entry:
+            sums[name] = _text(entry["sums"])
     for name in (whole["graph"], "weights.safetensors"):
         if name not in files:
             raise FormatError(f"it names no file {name!r}")
@@ -135,6 +143,7 @@ def _manifest(whole: dict[str, Any]) -> Manifest:
         signatures=signatures,
         variables={name: entry["trainable"] is True for name, entry in whole["variables"].items()},
         files=files,
+        sums=sums,
         version=whole["version"],
         op_set=whole["op_set"],
     )

@@ -12,7 +12,15 @@ import numpy as np
 from internals.deploy.errors import FormatError
 from internals.deploy.saved import manifest as manifests
 from internals.deploy.saved.arrays import arrays_in
-from internals.deploy.saved.folder import ASSETS, Folder, check_name, checksum, checksum_of_file, write_folder
+from internals.deploy.saved.folder import (
+    ASSETS,
+    Folder,
+    check_name,
+    checksum,
+    checksum_of_file,
+    sums,
+    write_folder,
+)
 from internals.deploy.saved.graphfile import (
     graph_to_json,
     json_to_binary,
@@ -199,7 +207,8 @@ def save(
         name: {side: {k: (node.name, spec) for k, (node, spec) in part.items()} for side, part in one.items()}
         for name, one in content.signatures.items()
     }
-    described = Manifest(FORMS[form], operations_of(content.graph), ends, content.trainable, sizes)
+    quick = {WEIGHTS: sums(files[WEIGHTS])}
+    described = Manifest(FORMS[form], operations_of(content.graph), ends, content.trainable, sizes, quick)
     write_folder(Path(path), {**files, manifests.NAME: described.to_json()}, overwrite=overwrite, marker=manifests.NAME)
 
 
@@ -224,15 +233,16 @@ def encoded(content: Content, form: str) -> dict[str, bytes | Path]:
     }
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> SavedModel:
+def load(path: str | os.PathLike[str], *, verify: bool | str = True) -> SavedModel:
     """Read a directory that `save` wrote; no code of it is run.
 
     Parameters
     ----------
     path : path
-    verify : bool
-        Compare every file with its checksum, which reads all of it once; without, the weights are read as they are
-        used. Only the weights are not looked at then.
+    verify : bool or "sha256"
+        Compare every file with its checksum, which reads all of it once: the weights with one that is as fast as memory
+        is read (`internals.deploy.saved.folder.Sums`), or with their SHA-256. Without, the weights are read as they
+        are used; only they are not looked at then.
 
     Raises
     ------
@@ -242,6 +252,8 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> SavedModel:
     OSError
         There is no such directory, or it can't be read.
     """
+    if verify not in (True, False, "sha256"):
+        raise ValueError(f"load: verify must be True, False or 'sha256', got {verify!r}.")
     folder_path = Path(path)
     while True:
         with Folder(folder_path) as folder:
@@ -252,7 +264,7 @@ def load(path: str | os.PathLike[str], *, verify: bool = True) -> SavedModel:
                     raise
 
 
-def _loaded(folder_path: Path, folder: Folder, verify: bool) -> SavedModel:
+def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel:
     described = read_manifest(str(folder_path / manifests.NAME), folder.read(manifests.NAME, manifests.LARGEST))
     missing = unknown_operations(described.operations)
     if missing:
@@ -260,7 +272,10 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool) -> SavedModel:
     graph_bytes = folder.read(described.graph, LARGEST_GRAPH)
     _check(folder_path, described, described.graph, len(graph_bytes), checksum(graph_bytes))
     data = folder.map(WEIGHTS)
-    _check(folder_path, described, WEIGHTS, len(data), folder.digest(WEIGHTS) if verify else "")
+    told = described.sums.get(WEIGHTS) if verify is True else None
+    _check(folder_path, described, WEIGHTS, len(data), "" if told or not verify else folder.digest(WEIGHTS))
+    if told and folder.sums(WEIGHTS) != told:
+        raise FormatError(f"load: {folder_path / WEIGHTS} is damaged: its checksum is not the one in the manifest.")
     assets = {}
     for name in described.files:
         if name.startswith(f"{ASSETS}/"):

@@ -16,7 +16,7 @@ import pytest
 
 from internals import nn
 from internals.deploy import FormatError, Signature, TensorSpec, load, save
-from internals.deploy.saved.folder import checksum
+from internals.deploy.saved.folder import ROW, checksum, sums
 from internals.deploy.saved.manifest import NAME, _canonical
 
 SPEC = {"serve": Signature({"x": TensorSpec(("batch", 3))}, ("y",))}
@@ -49,7 +49,8 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     for name, entry in whole["files"].items() if isinstance(whole.get("files"), dict) else ():
         file = path / name
         if isinstance(entry, dict) and file.is_file() and ".." not in name:
-            entry |= {"bytes": file.stat().st_size, "sha256": checksum(file.read_bytes())}
+            data = file.read_bytes()
+            entry |= {"bytes": len(data), "sha256": checksum(data)} | ({"sums": sums(data)} if "sums" in entry else {})
     (path / NAME).write_text(json.dumps({**whole, "sha256": checksum(_canonical(whole))}))
 
 
@@ -77,6 +78,48 @@ def test_a_damaged_file_is_named(model: Path, name: str, damage: str) -> None:
         file.write_bytes(keep.get(damage, data))
     with pytest.raises(FormatError, match=f"(?s){name.rpartition('/')[2]}"):
         load(model)
+
+
+def test_the_fast_checksum_sees_damage() -> None:
+    rng = np.random.default_rng()
+    data = bytearray(rng.bytes(1100 * ROW + 5))
+    whole = sums(bytes(data))
+    assert sums(bytes(data)) == whole
+    seen = {whole}
+
+    def changed(change: Callable[[bytearray], Any]) -> None:
+        other = bytearray(data)
+        change(other)
+        found = sums(bytes(other))
+        assert found not in seen
+        seen.add(found)
+
+    for _ in range(30):
+        at, other, bit = int(rng.integers(len(data))), int(rng.integers(len(data) - 4 * ROW)), 1 << int(rng.integers(8))
+        changed(lambda d, at=at, bit=bit: d.__setitem__(at, d[at] ^ bit))
+        changed(lambda d, at=other: d.__setitem__(slice(at, at + 512), bytes(512)))
+        changed(lambda d, at=other: d.__setitem__(slice(at, at + 16), d[at + 8 : at + 16] + d[at : at + 8]))
+    for at in (0, 3, 1023, 1098):  # blocks in the wrong order, as a disk may have them
+        one, two = data[at * ROW : (at + 1) * ROW], data[(at + 1) * ROW : (at + 2) * ROW]
+        changed(lambda d, at=at, swapped=two + one: d.__setitem__(slice(at * ROW, (at + 2) * ROW), swapped))
+
+
+@pytest.mark.parametrize("verify", [True, "sha256", False])
+def test_how_weights_are_verified(text_model: Path, verify: Any) -> None:
+    """One checksum or the other sees a weight that was changed; without, it is not looked for."""
+    whole = json.loads((text_model / NAME).read_bytes())
+    assert set(whole["files"]["weights.safetensors"]) == {"bytes", "sha256", "sums"}
+    file = text_model / "weights.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(bytes(data))
+    if verify:
+        with pytest.raises(FormatError, match=r"weights.safetensors is damaged"):
+            load(text_model, verify=verify)
+    else:
+        load(text_model, verify=verify)
+    with pytest.raises(ValueError, match="verify must be True, False or 'sha256'"):
+        load(text_model, verify="md5")
 
 
 # What a forger could write
