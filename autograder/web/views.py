@@ -48,6 +48,11 @@ def in_zone(value: datetime, zone: str) -> str:
     return value.astimezone(zone_named(zone)).strftime("%Y-%m-%d %H:%M")
 
 
+def signed(points: float) -> str:
+    """Points that were added or taken: +2, -0.5."""
+    return f"{'-' if points < 0 else '+'}{words.number(abs(points))}"
+
+
 def moment(value: datetime) -> Markup:
     """A moment as an element that a script shows in the zone of who reads."""
     return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), when(value))
@@ -56,7 +61,7 @@ def moment(value: datetime) -> Markup:
 @cache
 def _templates() -> Environment:
     env = html.environment(TEMPLATES)
-    env.filters |= {"when": when, "moment": moment, "span": words.span, "in_zone": in_zone}
+    env.filters |= {"when": when, "moment": moment, "span": words.span, "in_zone": in_zone, "signed": signed}
     env.globals["languages"] = LANGUAGES
     return env
 

@@ -153,6 +153,7 @@ def test_a_mark_is_adjusted_by_hand_and_the_adjustment_withdrawn(fresh: Class):
     with fresh.book() as book:
         assert mark(book, learner="ada", lab=LAB).points == pytest.approx(1.3)
         number = decided.adjustments(book, learner="ada")[0].id
+    assert f"{number}: {LAB}, -0.5, by gus" in page.text
     assert last(fresh).who == "gus"
     assert "Your instructor took off 0.5 points: shared code" in fresh.as_("ada").get("").text
     page = gus.done("class/learner?name=ada", {"do": "withdraw", "number": str(number), "why": "it was not"})
