@@ -27,29 +27,36 @@ def signature(names: Names, signature: list[list[Any]], given: dict[str, np.ndar
 
 def freeze(names: Names, nodes: list[dict[str, Any]], values: dict[str, np.ndarray], outputs: list[str]) -> Any:
     """The nodes of the frozen graph, or the message with which it is refused."""
+    given, arrays = _copied(nodes), {name: array.copy() for name, array in values.items()}
     try:
-        found = names["freeze"](_copied(nodes), {name: array.copy() for name, array in values.items()}, list(outputs))
+        found = names["freeze"](given, arrays, list(outputs))
     except names["FreezeError"] as error:
         return {"refused": str(error)}
     if not isinstance(found, list | tuple):
         raise TypeError(f"freeze returned {_kind(found)}; expected a list of nodes.")
+    if not (_same(given, _copied(nodes)) and _same(arrays, dict(values))):
+        return {"changed": "the nodes and values"}
     return {"nodes": [_node(one, "freeze") for one in found]}
 
 
 def sizes(names: Names, first: list[dict[str, Any]], second: list[dict[str, Any]], batches: list[int]) -> Any:
     """The record with its open sizes, or the message with which it is refused."""
+    given = _copied(first), _copied(second)
     try:
-        found = names["open_sizes"](_copied(first), _copied(second), tuple(batches))
+        found = names["open_sizes"](*given, tuple(batches))
     except names["SizeError"] as error:
         return {"refused": str(error)}
     if not isinstance(found, list | tuple):
         raise TypeError(f"open_sizes returned {_kind(found)}; expected a list of steps.")
+    if not _same(given, (_copied(first), _copied(second))):
+        return {"changed": "the records"}
     return {"steps": [_step(one) for one in found]}
 
 
 def export(names: Names, nodes: list[dict[str, Any]], weights: dict[str, np.ndarray], x: np.ndarray) -> dict[str, Any]:
     """The ONNX graph that the learner writes; `x` is what the grader runs it on."""
-    found = names["export"](_copied(nodes), {name: array.copy() for name, array in weights.items()})
+    given, held = _copied(nodes), {name: array.copy() for name, array in weights.items()}
+    found = names["export"](given, held)
     if not isinstance(found, dict) or found.keys() != {"nodes", "initializers"}:
         raise TypeError(f"export returned {_kind(found)}; expected a dict with 'nodes' and 'initializers'.")
     made, arrays = found["nodes"], found["initializers"]
@@ -67,6 +74,8 @@ def export(names: Names, nodes: list[dict[str, Any]], weights: dict[str, np.ndar
                 "attrs": {str(key): _plain(value) for key, value in one["attrs"].items()},
             }
         )
+    if not (_same(given, _copied(nodes)) and _same(held, dict(weights))):
+        return {"changed": "the nodes and weights"}
     return {"nodes": operators, "initializers": {str(name): np.asarray(array) for name, array in arrays.items()}}
 
 
@@ -76,6 +85,19 @@ def _copied(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {**node, "inputs": list(node["inputs"]), "attrs": {key: _tuple(value) for key, value in node["attrs"].items()}}
         for node in nodes
     ]
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether what a learner was given is still what it was."""
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return type(one) is type(two) and one.dtype == two.dtype and np.array_equal(one, two, equal_nan=True)
+    if type(one) is not type(two):
+        return False
+    if isinstance(two, dict):
+        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in two)
+    if isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    return bool(one == two)
 
 
 def _tuple(value: Any) -> Any:

@@ -413,3 +413,26 @@ def open_sizes(first, second, batches):
         attrs = {name: one_of(x["attrs"][name], y["attrs"][name], i) for name in x["attrs"]}
         found.append({"op": x["op"], "inputs": x["inputs"], "attrs": attrs})
     return found
+
+
+# %% wrong: the sizes are opened in the first record | changed the records
+
+
+def open_sizes(first, second, batches):
+    def merged(a, b, step):
+        if type(a) is type(b) is tuple and len(a) == len(b):
+            return tuple(merged(x, y, step) for x, y in zip(a, b, strict=True))
+        if type(a) is type(b) and a == b:
+            return a
+        if type(a) is type(b) is int and (a, b) == tuple(batches):
+            return "batch"
+        raise SizeError(f"step {step}")
+
+    if len(first) != len(second):
+        raise SizeError("one is longer")
+    for i, (one, two) in enumerate(zip(first, second, strict=True)):
+        if one["op"] != two["op"] or one["inputs"] != two["inputs"] or one["attrs"].keys() != two["attrs"].keys():
+            raise SizeError(f"step {i}")
+        for key, value in one["attrs"].items():
+            one["attrs"][key] = merged(value, two["attrs"][key], i)
+    return first
