@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -55,8 +56,27 @@ def work(values: Mapping[str, np.ndarray], shard: int, step: int) -> Gradients:
     return Gradients(loss, gradients, examples=len(x))
 
 
+def large_parameters() -> dict[str, np.ndarray]:
+    """And one of a megabyte."""
+    return parameters() | {"large": np.random.default_rng(5).standard_normal(1 << 17)}
+
+
+def large_work(values: Mapping[str, np.ndarray], shard: int, step: int) -> Gradients:
+    found = work(values, shard, step)
+    large = np.random.default_rng([shard, step]).standard_normal(1 << 17)
+    return Gradients(found.loss, {**found.dense, "large": large}, examples=found.examples)
+
+
 def plain_sgd(tensors: Any) -> SGD:
     return SGD(tensors, lr=0.1)
+
+
+def until(true: Callable[[], bool], deadline: float = 60.0) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + deadline
+    while not true():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.002)
 
 
 class Killed(BaseException):

@@ -129,9 +129,11 @@ class Links:
                 for link in due:
                     one = message(link.index)
                     one.fields |= wanted | {"generation": link.generation, "news": link.news, "seen": link.version}
-                    calls[link.index] = self._endpoint.start(link.name, one)
+                    calls[link.index] = self._endpoint.start(link.name, one, max(0.0, end - time.monotonic()))
                 for link in due:
-                    answer = self._endpoint.finish(calls.pop(link.index), max(0.0, end - time.monotonic()))
+                    answer = self._endpoint.finish(
+                        calls.pop(link.index), max(0.0, end - time.monotonic()), list(calls.values())
+                    )
                     redo = answer.fields.get("redo")
                     if redo == "moved":
                         link.news = answer.fields["news"]

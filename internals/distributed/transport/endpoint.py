@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,13 +22,13 @@ from typing import Any, Final
 from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost
 from internals.distributed.transport.message import Message
 from internals.distributed.transport.reply import ANSWER, CALL, LATER, Reply, refusal
+from internals.distributed.transport.window import Window, cost
 
 logger: Final = logging.getLogger("internals.distributed")
 
 WINDOW = 1 << 30
-"""Bytes a peer may have sent that nobody here has received yet; whoever sends more waits."""
-PER_MESSAGE = 1 << 10
-"""Bytes that a message counts for besides its arrays."""
+"""Bytes a peer may have sent that nobody here has received yet, and as many in calls that nobody here has answered yet;
+whoever sends more waits."""
 PATIENCE = 60.0
 """Seconds that a sender waits for a full window."""
 SETTLING = 2.0
@@ -36,6 +37,7 @@ CREDIT = "credit"
 """The way of a message that gives a sender room again: its number is in bytes."""
 
 Handler = Callable[[Message, Reply], "Message | object | None"]
+Found = Callable[[], Any]
 
 
 class Endpoint(ABC):
@@ -63,7 +65,8 @@ class Endpoint(ABC):
         self._arrival = threading.Lock()
         self._waiters: dict[str | int, list[threading.Condition]] = {}
         self._mail: dict[str, deque[Message]] = defaultdict(deque)
-        self._unread: Counter[str] = Counter()
+        self._unread = Window()
+        self._unanswered = Window()
         self._unpaid: Counter[str] = Counter()
         self._answers: dict[int, Message | BaseException] = {}
         self._calls: dict[int, str] = {}
@@ -130,7 +133,7 @@ class Endpoint(ABC):
             self._send(peer, message, "", 0)
         except BaseException:
             with self._arrival:
-                self._unread[peer] = max(0, self._unread[peer] - _cost(message))
+                self._unread.give(peer, cost(message))
             raise
 
     def send_all(self, peers: Sequence[str], message: Message) -> None:
@@ -179,12 +182,17 @@ class Endpoint(ABC):
             The handler raised, or there is none.
         PeerLost, DeadlineExceeded
         """
-        return self.finish(self.start(peer, message), deadline)
+        began = time.monotonic()
+        return self._finish(self.start(peer, message, deadline), deadline, began)
 
-    def start(self, peer: str, message: Message) -> int:
-        """Ask without waiting: `finish` takes the number that is returned. Several calls can be on their way."""
+    def start(self, peer: str, message: Message, deadline: float | None = None) -> int:
+        """Ask without waiting: `finish` takes the number that is returned. Several calls can be on their way.
+
+        A `peer` that has left very much unanswered is asked no more: that is waited for, `deadline` seconds at most.
+        """
         self._check(peer)
         number = next(self._numbers)
+        self._spend(peer, message, number, deadline)
         with self._arrival:
             self._calls[number] = peer
         try:
@@ -193,11 +201,18 @@ class Endpoint(ABC):
             with self._arrival:
                 self._calls.pop(number, None)
                 self._answers.pop(number, None)
+                self._unanswered.answered(number, peer)
             raise
         return number
 
-    def finish(self, number: int, deadline: float | None = None) -> Message:
-        """The answer to a call that was started. Raises as `call` does; after any error the call is forgotten."""
+    def finish(self, number: int, deadline: float | None = None, beside: Sequence[int] = ()) -> Message:
+        """The answer to a call that was started. Raises as `call` does; after any error the call is forgotten.
+
+        The loss of a peer that one of the calls `beside` went to is raised too, and ends the wait.
+        """
+        return self._finish(number, deadline, time.monotonic(), beside)
+
+    def _finish(self, number: int, deadline: float | None, began: float, beside: Sequence[int] = ()) -> Message:
         peer = self._calls.get(number)
         if peer is None:
             raise ValueError(f"finish: there is no call {number} on its way; each is finished once")
@@ -206,10 +221,11 @@ class Endpoint(ABC):
             if number in self._answers:
                 return self._answers.pop(number)
             self._check(peer)
-            return None
+            lost = (answer for other in beside if isinstance(answer := self._answers.get(other), PeerLost))
+            return next(lost, None)
 
         try:
-            answer = self._wait(found, deadline, lambda: f"the answer of {peer}", number)
+            answer = self._wait(found, deadline, lambda: f"the answer of {peer}", number, began)
         finally:
             with self._arrival:
                 self._calls.pop(number, None)
@@ -268,11 +284,14 @@ class Endpoint(ABC):
                 self._mail[message.kind].append(message)
                 self._wake(message.kind)
             elif way == CREDIT:
-                self._unread[message.source] = max(0, self._unread[message.source] - number)
+                self._unread.give(message.source, number)
                 self._wake(CREDIT)
-            elif self._calls.get(number) == message.source:
-                self._answers[number] = message if way == ANSWER else refusal(message)
-                self._wake(number)
+            else:
+                if self._unanswered.answered(number, message.source):
+                    self._wake(CREDIT)
+                if self._calls.get(number) == message.source:
+                    self._answers[number] = message if way == ANSWER else refusal(message)
+                    self._wake(number)
 
     def _lose(self, peer: str, reason: str) -> None:
         """Note that `peer` is dead: who waits for it is woken with `PeerLost`."""
@@ -280,7 +299,8 @@ class Endpoint(ABC):
             if peer in self._lost or self._closed:
                 return
             self._lost[peer] = reason
-            self._unread.pop(peer, None)
+            self._unread.lose(peer)
+            self._unanswered.lose(peer)
             self._unpaid.pop(peer, None)
             for number, asked in self._calls.items():
                 if asked == peer:  # even if a peer of this name comes back: it knows nothing of the call
@@ -341,24 +361,28 @@ class Endpoint(ABC):
         except Exception:  # what one listener raises is no reason not to tell the next
             logger.exception("%s: what was told that %s is lost raised", self.name, peer)
 
-    def _spend(self, peer: str, message: Message) -> None:
-        """Wait until `peer` has room for a message, and take the room."""
-        cost = _cost(message)
+    def _spend(self, peer: str, message: Message, call: int | None = None, deadline: float | None = None) -> None:
+        """Wait until `peer` has room for a message, or for a call of this number, and take the room.
+
+        A call holds its room until it is answered, though its caller gave up waiting: `peer` still has it.
+        """
+        window = self._unread if call is None else self._unanswered
 
         def room() -> bool | None:
-            if self._unread[peer] and self._unread[peer] + cost > WINDOW and not self._in_own_thread():
-                self._check(peer)
-                return None
-            self._unread[peer] += cost
-            return True
+            if window.take(peer, cost(message), sys.maxsize if self._in_own_thread() else WINDOW, call):
+                return True
+            self._check(peer)
+            return None
 
-        self._wait(room, PATIENCE, lambda: f"room at {peer}, which has left {self._unread[peer]} bytes unread,", CREDIT)
+        left = "{} bytes unread" if call is None else "calls of {} bytes unanswered"
+        told = f"room at {peer}, which has left {left},"
+        self._wait(room, PATIENCE if deadline is None else deadline, lambda: told.format(window[peer]), CREDIT)
 
     def _pay(self, message: Message) -> None:
         """Give the sender of a message that was received its room back, a good part of the window at a time."""
         with self._arrival:
             peer = message.source
-            self._unpaid[peer] += _cost(message)
+            self._unpaid[peer] += cost(message)
             owed = self._unpaid[peer]
             if owed < WINDOW // 8 or peer in self._lost or self._closed:
                 return
@@ -378,9 +402,11 @@ class Endpoint(ABC):
                 f"{self.name}: opened by process {self._process}, used in its fork {os.getpid()}: open one in the child"
             )
 
-    def _wait(self, found: Callable[[], Any], deadline: float | None, what: Callable[[], str], key: str | int) -> Any:
+    def _wait(
+        self, found: Found, deadline: float | None, what: Callable[[], str], key: str | int, began: float = 0.0
+    ) -> Any:
         """What `found` returns once it is not None; it is asked, with the lock held, after each arrival of `key`."""
-        end = None if deadline is None else time.monotonic() + deadline
+        end = None if deadline is None else (began or time.monotonic()) + deadline
         with self._arrival:
             try:
                 while (value := found()) is None:
@@ -419,7 +445,3 @@ class Endpoint(ABC):
         for waiters in list(self._waiters.values()) if key is None else [self._waiters.get(key, [])]:
             for condition in waiters:
                 condition.notify_all()
-
-
-def _cost(message: Message) -> int:
-    return PER_MESSAGE + sum(getattr(array, "nbytes", 0) for array in message.arrays)

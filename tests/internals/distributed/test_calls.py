@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from internals.distributed.errors import DeadlineExceeded, RemoteError
+from internals.distributed.errors import DeadlineExceeded, PeerLost, RemoteError
 from internals.distributed.transport import LATER, Endpoint, Message, Reply, open_endpoint
 from internals.distributed.transport import endpoint as endpoints
 
@@ -172,3 +172,63 @@ def test_an_answer_that_is_late_is_named_and_forgotten(two: tuple[Endpoint, Endp
     assert one.call("two", Message("echo", {"n": 1}), WAIT).fields == {"n": 1}
     assert not one._answers
     assert not one._calls
+
+
+@pytest.mark.slow
+def test_a_peer_that_answers_nothing_is_asked_no_more_than_it_has_room_for(
+    two: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives up waiting has not got the memory back: the peer still holds what it was sent."""
+    monkeypatch.setattr(endpoints, "WINDOW", 2_000_000)
+    one, other = two
+    kept: list[Reply] = []
+    came = threading.Semaphore(0)
+
+    def keep(message: Message, reply: Reply) -> Any:
+        kept.append(reply)
+        came.release()
+        return LATER
+
+    other.on("keep", keep)
+    array = RANDOM.normal(size=30_000)
+    started = [one.start("two", Message("keep", {}, [array])) for _ in range(8)]
+    with pytest.raises(DeadlineExceeded, match="the answer of two did not come within 0 s"):
+        one.finish(started[0], 0)
+    with pytest.raises(
+        DeadlineExceeded,
+        match=r"room at two, which has left calls of 19\d{5} bytes unanswered, did not come within 0.05",
+    ):
+        one.call("two", Message("keep", {}, [array]), 0.05)
+    one.send("two", Message("x", {}, [array]))  # messages have room of their own
+    for _ in range(8):
+        assert came.acquire(timeout=WAIT)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(one.call, "two", Message("keep", {}, [array]), WAIT)
+        kept[0](Message("", {"n": 0}))  # to a call that was given up
+        assert came.acquire(timeout=WAIT)
+        kept[8](Message("", {"n": 8}))
+        assert waiting.result(WAIT).fields == {"n": 8}
+    for number, reply in enumerate(kept[1:8], 1):
+        reply(Message("", {"n": number}))
+    assert [one.finish(call, WAIT).fields["n"] for call in started[1:]] == list(range(1, 8))
+    assert one._unanswered["two"] == 0
+
+
+@pytest.mark.slow
+def test_one_call_may_be_larger_than_the_room_and_a_lost_peer_ends_the_wait_for_it(
+    opener: Callable[[str], Endpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "WINDOW", 100_000)
+    one, other = opener("one"), opener("two")
+    one.connect("two", other.address)
+    other.on("echo", echo)
+    other.on("keep", lambda message, reply: LATER)
+    array = RANDOM.normal(size=30_000)
+    assert (one.call("two", Message("echo", {}, [array]), WAIT).arrays[0] == array).all()
+    one.start("two", Message("keep", {}, [array]))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(one.start, "two", Message("keep", {}, [array]), WAIT)
+        other.close()
+        with pytest.raises(PeerLost, match="lost two"):
+            waiting.result(WAIT)
+    assert one._unanswered["two"] == 0

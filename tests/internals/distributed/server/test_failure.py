@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from server_jobs import Job, Killed, parameters, work
+from server_jobs import Job, Killed, parameters, until, work
 
 from internals.distributed.errors import DeadlineExceeded, PeerLost, RemoteError
 from internals.distributed.server import Checkpoints, Gradients, TableSpec
@@ -92,12 +92,12 @@ def test_a_trainer_dies_when_only_some_servers_have_its_gradient(job: Callable[.
             (client,) = (client for client in one.clients if client.name == "trainer:1")
             start, sent = client.endpoint.start, []
 
-            def start_some(peer: str, message: Any) -> int:
+            def start_some(peer: str, message: Any, *more: Any) -> int:
                 if len(sent) > reached:
                     one.network.kill("trainer:1")
                     raise Killed
                 sent.append(peer)
-                return start(peer, message)
+                return start(peer, message, *more)
 
             client.endpoint.start = start_some  # type: ignore[method-assign]
         return work(values, shard, step)
@@ -120,7 +120,13 @@ def test_without_a_barrier_too_all_shards_do_all_steps(job: Callable[..., Job], 
 
 def test_a_spare_takes_over(job: Callable[..., Job]) -> None:
     one = job(servers=2, shards=2)
-    left = one.train(3, 8, work=kill_at(one, 0, 2))
+    killed = kill_at(one, 0, 2)
+
+    def with_a_spare(values: dict[str, np.ndarray], shard: int, step: int) -> Gradients:
+        until(lambda: all("trainer:2" in server._trainers for server in one.servers))
+        return killed(values, shard, step)
+
+    left = one.train(3, 8, work=with_a_spare)
     assert left[2].taken_over == [0]
     assert left[1].taken_over == []
 

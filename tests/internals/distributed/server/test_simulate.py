@@ -58,10 +58,10 @@ def test_the_bytes_of_a_step() -> None:
     sent = dict.fromkeys(range(3), 0)
     start = client.endpoint.start
 
-    def counted(peer: str, message: object) -> int:
+    def counted(peer: str, message: object, *more: object) -> int:
         if message.kind == "push":  # type: ignore[attr-defined]
             sent[int(peer[-1])] += message.nbytes  # type: ignore[attr-defined]
-        return start(peer, message)  # type: ignore[arg-type]
+        return start(peer, message, *more)  # type: ignore[arg-type]
 
     client.endpoint.start = counted  # type: ignore[method-assign]
     for step in range(8):

@@ -276,7 +276,7 @@ def test_only_touched_rows_travel(job: Callable[..., Job]) -> None:
     client.pull_rows({"users": np.arange(1000)})
     sent = []
     start = client.endpoint.start
-    client.endpoint.start = lambda peer, message: sent.append(message.nbytes) or start(peer, message)  # type: ignore
+    client.endpoint.start = lambda peer, message, *more: sent.append(message.nbytes) or start(peer, message, *more)  # type: ignore
     client.push({}, rows={"users": (np.array([5, 9, 5, 700]), np.ones((4, 8), np.float32))})
     assert sum(sent) == 3 * (8 + 8 * 4)
 
