@@ -6,7 +6,16 @@ written once, against `xp`, and run on whichever arrays they are given.
 
 from internals.device.base import Array, Cpu, Device, DeviceError
 from internals.device.cuda import Cuda, cuda_is_available
-from internals.device.lookup import check_one_device, cpu, device, device_of, is_writable, move, shares_memory
+from internals.device.lookup import (
+    base_array,
+    check_one_device,
+    cpu,
+    device,
+    device_of,
+    is_writable,
+    move,
+    shares_memory,
+)
 from internals.device.sim import Counters, Sim, SimArray, SimModule, pick
 from internals.device.timing import Clock, Event, Model
 
@@ -23,6 +32,7 @@ __all__ = [
     "Sim",
     "SimArray",
     "SimModule",
+    "base_array",
     "check_one_device",
     "cpu",
     "cuda_is_available",

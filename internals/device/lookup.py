@@ -56,6 +56,23 @@ def device_of(array: Array, name: str = "device_of") -> Device:
     )
 
 
+def base_array(array: Array, name: str) -> Array:
+    """The same memory as an array of NumPy's own class, where it is of a subclass such as a matrix or a memory map.
+
+    A subclass has rules of its own: ``*`` of two matrices is a matrix product. `name` is who asks, for the error.
+
+    Raises
+    ------
+    TypeError
+        The array is masked: its own class knows which entries have a value, the base class does not.
+    """
+    if type(array) is np.ndarray or not isinstance(array, np.ndarray):
+        return array
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array has entries without a value. Give them one: x.filled(0).")
+    return np.asarray(array)
+
+
 def is_writable(array: Array) -> bool:
     """Whether a bare array may be written to.
 

@@ -60,14 +60,29 @@ class Operators:
     def __abs__(self) -> Self:
         return elementwise.abs(self)
 
+    def __mod__(self, other: Any) -> Self:
+        return functions.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Self:
+        return functions.remainder(other, self)
+
     def __invert__(self) -> Self:
-        return elementwise.logical_not(self)
+        return elementwise.logical_not(_truths("~", self))
 
     def __and__(self, other: Any) -> Self:
-        return elementwise.logical_and(self, other)
+        return elementwise.logical_and(_truths("&", self), _truths("&", other))
+
+    __rand__ = __and__
 
     def __or__(self, other: Any) -> Self:
-        return elementwise.logical_or(self, other)
+        return elementwise.logical_or(_truths("|", self), _truths("|", other))
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Self:
+        return elementwise.not_equal(_truths("^", self), _truths("^", other))
+
+    __rxor__ = __xor__
 
     def __lt__(self, other: Any) -> Self:
         return elementwise.less(self, other)
@@ -225,3 +240,14 @@ class Operators:
 def unpacked(sizes: tuple[Any, ...]) -> tuple[Any, ...]:
     """``(2, 3)`` from ``f(2, 3)`` and from ``f((2, 3))``."""
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
+
+
+def _truths(sign: str, value: Any) -> Any:
+    """A value of booleans. Of integers NumPy and PyTorch combine the bits, for which there is no row."""
+    kind = str(value.dtype) if hasattr(value, "dtype") else type(value).__name__
+    if kind not in ("bool", "list", "tuple"):
+        raise TypeError(
+            f"{sign}: takes booleans, got {kind}. Compare first, as in x != 0; or call logical_not, logical_and or "
+            "logical_or."
+        )
+    return value

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from internals import ops
-from internals.device import Array, DeviceError, SimArray, check_one_device, move
+from internals.device import Array, DeviceError, SimArray, base_array, check_one_device, move
 from internals.ops.errors import check_numeric, checked_number, explain
 from internals.ops.operators import Operators
 from internals.ops.rules import promoted
@@ -219,7 +219,7 @@ def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
         return value.item()
     if is_array(value):
         check_numeric(name, value)
-        return wrap(value) if value.dtype.isnative else Tensor(value)
+        return wrap(base_array(value, name)) if value.dtype.isnative else Tensor(value)
     if isinstance(value, bool | int | float | Operators):
         return value  # a number, or a value of another style, which will run the op
     if isinstance(value, list | tuple):

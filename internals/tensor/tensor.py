@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from internals import ops
-from internals.device import Array, Device, DeviceError, device, device_of, move
+from internals.device import Array, Device, DeviceError, base_array, device, device_of, move
 from internals.ops.operators import Operators
 from internals.ops.spec import DEFAULT_FLOAT, Spec, as_dtype, is_floating
 from internals.ops.table import is_array
@@ -54,6 +54,7 @@ class Tensor(Stored, Operators):
             data = data.data
         dtype = None if dtype is None else as_dtype("Tensor", dtype)
         if is_array(data):
+            data = base_array(data, "Tensor")
             array = data.copy() if dtype is None else data.astype(dtype)
             array = np.asarray(array) if isinstance(array, np.generic) else array
         else:
@@ -385,12 +386,6 @@ class Tensor(Stored, Operators):
 
     def __ge__(self, other: Any) -> Tensor:
         return eager.binary(ops.greater_equal, self, other)
-
-    def __and__(self, other: Any) -> Tensor:
-        return eager.binary(ops.logical_and, self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        return eager.binary(ops.logical_or, self, other)
 
     def __iadd__(self, other: Any) -> Tensor:
         return write_in_place(self, ops.add, other)

@@ -166,15 +166,16 @@ METHODS: dict[str, Callable[[Tensor], Any]] = {
     "__mul__": lambda x: [x * 2.0, 2.0 * x],
     "__truediv__": lambda x: [x / 2.0, 2.0 / x],
     "__pow__": lambda x: [x**2.0, 2.0**x],
+    "__mod__": lambda x: [x % 2.0, 5.0 % x],
     "__matmul__": lambda x: [x @ Tensor([1.0, 2.0, 3.0]), Tensor([1.0, 2.0]) @ x],
     "__neg__": lambda x: -x,
     "__getitem__": lambda x: [x[0], x[:, None], x[x.detach() > 0.0], x[ids(0, 1, 1)]],
     "__iter__": list,
 }  # fmt: skip
-REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "pow", "matmul")}
+REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "pow", "mod", "matmul", "and", "or", "xor")}
 INTEGER_OR_BOOLEAN = {
-    "all", "any", "argmax", "argmin", "argsort", "__and__", "__or__", "__invert__", "__eq__", "__ne__", "__lt__",
-    "__le__", "__gt__", "__ge__",
+    "all", "any", "argmax", "argmin", "argsort", "__and__", "__or__", "__xor__", "__invert__", "__eq__", "__ne__",
+    "__lt__", "__le__", "__gt__", "__ge__",
 }  # fmt: skip
 CUT_OFF_ON_PURPOSE = {"detach", "data", "grad", "numpy", "item", "tolist", "storage", "base", "__reduce__"}
 ABOUT_THE_TENSOR = {
