@@ -176,4 +176,4 @@ def test_a_real_worker_grades_a_real_notebook(where):
     assert (worker.returncode, rest) == (0, "1 graded, 1 not.\n")
     with open_gradebook(where) as book:
         assert counts(book) == {"waiting": 0, "leased": 0, "done": 1, "parked": 1}
-        assert (queries.report(book, 1).full_marks, job_of(book, 2).tries) == (True, 1)
+        assert (queries.report(book, 1).nothing_lost, job_of(book, 2).tries) == (True, 1)
