@@ -321,7 +321,7 @@ def smaller_case(runner: Calls, key: AnswerKey, task: Task, first: Tried) -> Tri
             return False
         if isinstance(one.outcome, (Died, Missing)):
             raise generate.Enough
-        if one.passed or one.kind != first.kind:
+        if one.passed or one.kind != first.kind or one.only_costly != first.only_costly:
             return False
         found.append(one)
         return True

@@ -55,7 +55,7 @@ def run(
     values: list[np.ndarray],
     weights: dict[str, np.ndarray],
 ) -> dict[str, Any]:
-    """The results of all calls, how often kernels were launched, and on how many rows."""
+    """The results of all calls, and which kernels were launched on how many rows; counted: the launches."""
     launches: list[list[Any]] = []
 
     def counted(op: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,8 @@ def run(
     )
     if not isinstance(found, list | tuple):
         raise TypeError(f"run returned {_kind(found)}; expected a list with one array for each call.")
-    return {"results": [np.array(one) for one in found], "launches": launches}
+    answer = {"results": [np.array(one) for one in found], "launches": launches}
+    return {"answer": answer, "counted": {"launches": len(launches)}}
 
 
 def kernels_of(weights: Mapping[str, np.ndarray]) -> dict[str, Callable[..., Any]]:

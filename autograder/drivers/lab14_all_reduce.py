@@ -36,14 +36,14 @@ def exchange(names: Names, values: list[np.ndarray], conditions: Conditions) -> 
     return _each(names["pass_right"], values, conditions)
 
 
-def reduce_scatter(names: Names, values: list[np.ndarray], conditions: Conditions) -> list[Ended]:
-    """What each rank has of the sum."""
-    return _each(names["reduce_scatter"], values, conditions)
+def reduce_scatter(names: Names, values: list[np.ndarray], conditions: Conditions) -> dict[str, Any]:
+    """What each rank has of the sum; counted: the bytes that one rank sent, the most of all."""
+    return _weighed(_each(names["reduce_scatter"], values, conditions))
 
 
-def all_reduce(names: Names, values: list[np.ndarray], conditions: Conditions) -> list[Ended]:
-    """The sum that each rank has."""
-    return _each(names["all_reduce"], values, conditions)
+def all_reduce(names: Names, values: list[np.ndarray], conditions: Conditions) -> dict[str, Any]:
+    """The sum that each rank has; counted: the bytes that one rank sent, the most of all."""
+    return _weighed(_each(names["all_reduce"], values, conditions))
 
 
 def buckets(names: Names, gradients: list[list[np.ndarray]], capacity: int, conditions: Conditions) -> list[Ended]:
@@ -78,6 +78,11 @@ def _each(function: Callable[..., Any], values: list[np.ndarray], conditions: Co
         return {"result": _array(function(own, peers)), "own": own}
 
     return _run(on_rank, len(values), conditions)
+
+
+def _weighed(ended: list[Ended]) -> dict[str, Any]:
+    sent = [sum(size for what, _, size in one.get("log", []) if what == "send") for one in ended]
+    return {"answer": ended, "counted": {"bytes": max(sent)}}
 
 
 def _run(on_rank: Callable[[Peers], Any], size: int, conditions: Conditions) -> list[Ended]:

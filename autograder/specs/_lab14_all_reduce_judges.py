@@ -162,13 +162,11 @@ def _after_a_death(inputs: Inputs, got: list[Ended]) -> list[str]:
     victim, p = inputs["conditions"]["kill"][0], len(inputs["values"])
     stopped = not_returned(got, p)
     if len(got) != p or "killed" not in got[victim]:
-        # It returned, or waited, before it came to the step at which it is ended.
-        return stopped or [
-            f"Rank {victim} was to be killed at its send or receive number {inputs['conditions']['kill'][1]}, but "
-            "returned before it came to that."
-        ]
+        # It returned, or waited, before it came to the step at which it is ended: few messages are what it costs, or
+        # leave a sum that other cases find wrong.
+        return stopped
     for rank, one in enumerate(got):
-        if "value" in one:
+        if "value" in one and not _whole(inputs["values"], one["value"]["result"]):
             return [
                 f"Rank {victim} died halfway, and rank {rank} returned an array as if nothing had happened: the sum "
                 "lacks something. Let the PeerLost that receive and send raise go through."
@@ -176,6 +174,11 @@ def _after_a_death(inputs: Inputs, got: list[Ended]) -> list[str]:
         if "waits" in one or "runs" in one or "died" in one:
             return [f"Rank {victim} died. {sentence}" for sentence in stopped if "killed" not in sentence]
     return []
+
+
+def _whole(values: list[np.ndarray], result: Any) -> bool:
+    """Whether a rank has all of the sum after all, as it may where more than the chunks of a ring was sent."""
+    return not _form("", result, values[0].shape, values[0].dtype) and _near(values, result, (0, len(values[0])))
 
 
 # --- what both have in common -----------------------------------------------------------------------
@@ -236,19 +239,13 @@ def _traffic(got: list[Ended], values: list[np.ndarray], rounds: int) -> list[st
             return [
                 f"Rank {rank} sent to rank {others[0]}; in a ring everything goes to the right neighbour, rank {right}."
             ]
-        moved, most = sum(size for _, size in sent), rounds * (p - 1) * (-(-n // p)) * item
-        if moved > most:
-            return [
-                f"Rank {rank} sent {moved} bytes of an array of {n * item}; a ring of {p} sends {rounds}(p - 1)/p of "
-                f"them, here {most} at most. In each step a rank sends one chunk, not the array."
-            ]
         if len(sent) > rounds * (p - 1):
             return [f"Rank {rank} sent {len(sent)} messages; one in each of the {rounds * (p - 1)} steps is enough."]
     total = sum(size for one in got for _, size in sends(one))
-    if total != rounds * (p - 1) * n * item:
+    if total < rounds * (p - 1) * n * item:  # that there are more is what it costs
         return [
             f"All ranks together sent {total} bytes; a ring sends {rounds * (p - 1) * n * item}. In each step a rank "
-            "sends one chunk to its right neighbour, not the array."
+            "sends one chunk to its right neighbour."
         ]
     return []
 

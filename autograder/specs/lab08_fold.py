@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.spec import Hint, Lab, Task
+from autograder.spec import Cost, Hint, Lab, Task
 from autograder.specs import _lab08_fold_cases as cases
 from autograder.specs import _lab08_fold_judges as judges
 from autograder.specs import _lab08_fold_oracles as oracles
@@ -92,6 +92,13 @@ def show_schedule(answer: Any) -> str:
     if not isinstance(answer, dict):
         return repr(answer)
     return f"at most {judges.count(answer['most'], 'batch', 'batches')}"
+
+
+# --- what it costs --------------------------------------------------------------------------------
+
+
+def launches_needed(batches: list[list[int]], ops: list[str], **inputs: Any) -> int:
+    return sum(ops[batch[0]] != "value" for batch in batches)
 
 
 # --- the tasks ------------------------------------------------------------------------------------
@@ -198,7 +205,11 @@ RUN = Task(
     edges=cases.run_edges,
     oracles={"torch": oracles.run_torch, "tensorflow": oracles.run_tensorflow, "numpy": oracles.run_numpy},
     judge=judges.run,
-    hints={"key": "A batch of values has no kernel: its block is a stack of what is given."},
+    costs=(Cost("launches", "Kernels launched", launches_needed, "one for each batch; a batch of values needs none"),),
+    hints={
+        "cost": "Launch a kernel once for a batch, on the rows of all its calls.",
+        "key": "A batch of values has no kernel: its block is a stack of what is given.",
+    },
 )
 
 lab = Lab(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from autograder.spec import Lab, Task, Written
+from autograder.spec import Cost, Lab, Task, Written
 from autograder.specs import _lab14_all_reduce_cases as cases
 from autograder.specs import _lab14_all_reduce_judges as judges
 from autograder.specs import _lab14_all_reduce_oracles as oracles
@@ -95,6 +95,22 @@ def _entries(array: Any) -> str:
     return np.array2string(np.asarray(array), precision=5, separator=", ")
 
 
+# --- what it costs --------------------------------------------------------------------------------
+
+
+def bytes_of_a_round(values: Arrays, conditions: Conditions) -> int:
+    """What one rank sends in half of a ring: a chunk in each step, the largest where they differ."""
+    p = len(values)
+    return (p - 1) * -(-len(values[0]) // p) * values[0].itemsize
+
+
+def bytes_of_a_ring(values: Arrays, conditions: Conditions) -> int:
+    return 2 * bytes_of_a_round(values, conditions)
+
+
+SENT = "Sent by one rank, at most"
+ONE_CHUNK = "In each step a rank sends one chunk to its right neighbour, not the array."
+
 # --- the tasks ------------------------------------------------------------------------------------
 
 CHUNKS = Task(
@@ -140,9 +156,11 @@ REDUCE_SCATTER = Task(
     edges=cases.reduce_scatter_edges,
     oracles={"torch": oracles.reduce_scatter_torch, "tensorflow": oracles.reduce_scatter_tensorflow},
     judge=judges.reduce_scatter,
+    costs=(Cost("bytes", SENT, bytes_of_a_round, "p - 1 chunks of n / p numbers", "bytes"),),
     examples=10,
     limit=8.0,
     hints={
+        "cost": ONE_CHUNK,
         "none": "reduce_scatter has to return the rank's own chunk.",
         "broadcast": "The chunk that comes is not the one it is added to: sizes differ where n is no multiple of p.",
     },
@@ -160,9 +178,11 @@ ALL_REDUCE = Task(
     edges=cases.all_reduce_edges,
     oracles={"torch": oracles.all_reduce_torch, "tensorflow": oracles.all_reduce_tensorflow},
     judge=judges.all_reduce,
+    costs=(Cost("bytes", SENT, bytes_of_a_ring, "2 (p - 1) chunks of n / p numbers", "bytes"),),
     examples=10,
     limit=8.0,
     hints={
+        "cost": ONE_CHUNK,
         "none": "all_reduce has to return the sum.",
         "broadcast": "The chunk that comes is not the one it is written to: sizes differ where n is no multiple of p.",
     },

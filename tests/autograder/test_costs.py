@@ -143,6 +143,16 @@ def test_a_right_answer_that_costs_too_much_is_not_right(answer: str, verdict: s
 
 @pytest.mark.slow
 @pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on this machine")
+def test_a_wrong_value_is_not_explained_by_a_smaller_case_that_only_costs() -> None:
+    judge = lambda inputs, got, want: [] if np.array_equal(got, want) else ["Another value."]  # noqa: E731
+    one = task("double", double, driver="metered", costs=COSTS[:1], edges=large, judge=judge)
+    result = result_of("return 3 * x - x + (x.size > 100)", one)
+    assert (result.verdict, result.cause) == ("wrong", "value")
+    assert result.message.endswith("Another value.")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sandbox.kinds(), reason="no sandbox on this machine")
 def test_cost_may_be_worth_points_of_its_own() -> None:
     parts = (Property("values", "right values", 6), Property("cost", "few entries", 4, cost="entries"))
     one = task("double", double, driver="metered", costs=COSTS[:1], properties=parts)

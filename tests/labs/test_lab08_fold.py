@@ -14,6 +14,7 @@ import pytest
 from autograder import generate, spec
 from autograder import release as releasing
 from autograder.compare import compare
+from autograder.costs import split
 from autograder.drivers import lab08_fold as drivers
 from autograder.grade import Grader
 from autograder.notebook import parse_notebook, read_notebook
@@ -189,7 +190,8 @@ def test_oracles_agree_and_the_solution_with_them(task: Task) -> None:
     for inputs in cases(task):
         want = task.oracles["numpy"](np, **inputs)
         assert not compare(task.oracles["torch"](torch, **inputs), want), inputs
-        got = getattr(drivers, task.driver)(names, **inputs)
+        got, costs = split(task, inputs, getattr(drivers, task.driver)(names, **inputs))
+        assert [(cost.counted, cost.holds) for cost in costs] == [(cost.allowed, True) for cost in costs]
         assert task.judge(inputs, got, want) == []
 
 

@@ -14,6 +14,7 @@ import pytest
 from autograder import generate, spec
 from autograder import release as releasing
 from autograder.compare import compare
+from autograder.drivers import lab14_all_reduce as drivers
 from autograder.grade import Grader
 from autograder.notebook import parse_notebook, read_notebook
 from autograder.release import BEGIN, END, HOLE, marks_of, text_of
@@ -237,7 +238,7 @@ def returned(result: Any, own: Any, log: list[list[Any]] | None = None) -> dict[
 
 
 def test_traffic_is_judged_by_the_byte() -> None:
-    """A right sum with one message too many, to the wrong rank, or of the whole array is not right."""
+    """A right sum with one message too many, to the wrong rank, or with too little sent is not right; more costs."""
     task = LAB.task("all_reduce")
     values = [np.random.default_rng(rank).standard_normal(6) for rank in range(3)]
     total = values[0] + values[1] + values[2]
@@ -250,8 +251,11 @@ def test_traffic_is_judged_by_the_byte() -> None:
         return " ".join(task.judge(inputs, got, total))  # type: ignore[misc]
 
     assert said(ring) == ""
-    assert "48 bytes" in said([[["send", 1, 48]] * 2, ring[1], ring[2]]) or "sent 96 bytes" in said(
-        [[["send", 1, 48]] * 2, ring[1], ring[2]]
+    (cost,) = task.costs
+    assert cost.limit(**inputs) == 64
+    assert drivers._weighed([{"log": log} for log in ring])["counted"] == {"bytes": 64}
+    assert (
+        drivers._weighed([{"log": [["send", 1, 48], ["receive", 2, 9], ["send", 1, 48]]}, {}])["counted"]["bytes"] == 96
     )
     assert "to rank 2" in said([[["send", 2, 16]] * 4, ring[1], ring[2]])
     assert "5 messages" in said([[*ring[0], ["send", 1, 0]], ring[1], ring[2]])
