@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ MAX_BYTES = 50 << 20
 MAX_CELL = 500_000
 MAX_CELLS = 5_000
 MAX_NODES = 2_000_000
+_CODE = re.compile(r"^(def|class) \w+[(:]", re.MULTILINE)
 VERSION = 1
 """Of ``metadata.autograder``."""
 
@@ -180,14 +182,20 @@ def _read_cells(document: dict[str, Any], name: str) -> tuple[list[Cell], list[s
     if len(entries) > MAX_CELLS:
         raise NotebookError(f"{name}: {len(entries)} cells, at most {MAX_CELLS} are read.")
     cells: list[Cell] = []
+    notes = []
     for position, entry in enumerate(entries, 1):
         if not isinstance(entry, dict):
             raise NotebookError(f"{name}: cell {position} is a {type(entry).__name__}, not a cell.")
         if entry.get("cell_type") != "code":
+            grade_id = _grade_id(entry)
+            if grade_id and _CODE.search(_source(entry, f"{name}: cell {position}")):
+                notes.append(
+                    f"The cell {printable(grade_id[:60])} holds code, but is no code cell, so it is not run: in "
+                    "JupyterLab, select it and press Y."
+                )
             continue
         cells.append(_read_cell(len(cells) + 1, entry, f"{name}: cell {position}"))
     seen: dict[str, int] = {}
-    notes = []
     for cell in cells:
         if cell.grade_id and cell.grade_id in seen:
             notes.append(

@@ -278,6 +278,24 @@ def test_copies_of_a_cell_are_noted() -> None:
     assert "copies of the same cell" in parse(entry, "x = 1", entry).notes[0]
 
 
+@pytest.mark.parametrize("kind", ["markdown", "raw", "CODE"])
+@pytest.mark.parametrize(
+    ("grade_id", "text", "noted"),
+    [
+        ("order", "def topological_order(root):\n    pass", True),
+        ("stale", ["class Saved:\n", "    pass"], True),
+        ("", "def f(x): pass", False),
+        ("why", "I would def copy it, in a class of its own: def f(", False),
+    ],
+)
+def test_code_in_a_cell_that_is_not_run_is_noted(kind: str, grade_id: str, text: Any, noted: bool) -> None:
+    """One key in JupyterLab, M, makes a code cell one of Markdown."""
+    cell = {"cell_type": kind, "source": text, "metadata": {"nbgrader": {"grade_id": grade_id}}}
+    notes = parse("x = 1", cell).notes
+    assert len(notes) == noted
+    assert all(f"The cell {grade_id} holds code" in note and "press Y" in note for note in notes)
+
+
 def test_the_lab_is_found_by_metadata_or_by_what_is_in_the_notebook() -> None:
     one = small_lab()
     two = Lab("lab01_two", "Two", (task("rules", "mul_rule", "matmul_rule"), task("order", "topological_order")))
