@@ -114,7 +114,7 @@ def test_the_button_fits_a_phone_and_the_keyboard(learner: Any, hub: Hub, tmp_pa
 
 
 def test_the_notebook_is_saved_before_it_is_handed_in(learner: Any, hub: Hub) -> None:
-    # The last one: a page that was typed into asks before it is left.
+    # The last one of this browser: a page that was typed into asks before it is left.
     put(hub, "ada", "unsaved.ipynb", "import numpy as np", "pass")
     learner.open(f"{hub.base}/user/ada/lab/tree/unsaved.ipynb?reset")
     learner.wait(f"Boolean({BUTTON})", 120)
@@ -127,3 +127,25 @@ def test_the_notebook_is_saved_before_it_is_handed_in(learner: Any, hub: Hub) ->
     learner.wait(f"({TOAST}).includes('points')", 100)
     saved = json.loads((hub.state / "homes" / "ada" / "labs" / "unsaved.ipynb").read_text())
     assert "typed and not saved" in "".join("".join(one["source"]) for one in saved["cells"])
+
+
+def test_a_notebook_that_changed_elsewhere_is_not_handed_in_unasked(
+    learner: Any, hub: Hub, new_browser: Callable[[], Any]
+) -> None:
+    put(hub, "ada", "twice.ipynb", "import numpy as np", "pass")
+    learner = new_browser()
+    learner.show(width=1300, height=900)
+    log_in(learner, hub, "ada", "%2Fhub%2Fhome")
+    learner.open(f"{hub.base}/user/ada/lab/tree/twice.ipynb?reset")
+    learner.wait(f"Boolean({BUTTON})", 120)
+    cells = f"document.querySelectorAll('{PANEL} .jp-CodeCell .cm-content')"
+    learner.wait(f"{cells}.length >= 2", 60)
+    put(hub, "ada", "twice.ipynb", "import numpy as np", "'from another tab'")
+    learner.ask(f"{cells}[1].focus()")
+    learner.call("Input.insertText", text="'from this one'  # ")
+    learner.wait(f"{cells}[1].innerText.includes('from this one')")
+    learner.ask(f"{BUTTON}.click()")
+    learner.wait(f"{DIALOG}?.innerText.includes('changed on disk')", 60)
+    learner.ask("[...document.querySelectorAll('.jp-Dialog-button')].find(one => one.innerText === 'Cancel').click()")
+    learner.wait(f"{DIALOG}?.innerText.includes('nothing was handed in')", 60)
+    assert "from another tab" in (hub.state / "homes" / "ada" / "labs" / "twice.ipynb").read_text()

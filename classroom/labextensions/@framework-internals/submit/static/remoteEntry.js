@@ -80,9 +80,12 @@
           actions: page ? [{ label: 'Feedback', callback: () => window.open(page, '_blank', 'noopener') }] : []
         });
       try {
-        await context.save();
+        // A save that asks about a conflict is rejected where it is cancelled, and where another asks already.
+        await context.save().catch(() => undefined);
         if (context.model.dirty) {
-          throw new Error('The notebook could not be saved, so nothing was handed in.');
+          throw new Error(
+            'The notebook could not be saved, so nothing was handed in. Where it is open twice, close one; save, and submit again.'
+          );
         }
         const taken = await ask('submit', { path: context.localPath ?? context.path });
         const tell = words => say(`${taken.line} ${words ?? ''}`, 'in-progress', taken.page);
