@@ -82,7 +82,7 @@ def instructions(file: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("file", IMAGES, ids=lambda file: file.name)
 def test_an_image_is_pinned_not_root_and_copies_what_exists(file: Path) -> None:
     steps = instructions(file)
-    known = {"FROM", "RUN", "COPY", "WORKDIR", "USER", "ENV", "CMD", "ENTRYPOINT", "EXPOSE"}
+    known = {"FROM", "ARG", "RUN", "COPY", "WORKDIR", "USER", "ENV", "CMD", "ENTRYPOINT", "EXPOSE"}
     assert {name for name, _ in steps} <= known
     assert steps[0][0] == "FROM"
     assert re.fullmatch(r"\S+:\d+\.\d+\.\d+\S*", steps[0][1]), "pin the base image to a release"
@@ -92,6 +92,26 @@ def test_an_image_is_pinned_not_root_and_copies_what_exists(file: Path) -> None:
         for source in value.split()[:-1]:
             assert list(ROOT.glob(source)), f"{source} is not in the checkout"
     assert not any(name == "ADD" or "curl" in value or "| sh" in value for name, value in steps)
+
+
+def test_all_images_have_the_jupyterhub_of_the_chart() -> None:
+    """A server or a service of another version than the hub may loop at its log-in."""
+    values = (FOLDER / "values.yaml").read_text()
+    chart, hub = re.findall(r"--version (\S+)|whose hub is JupyterHub (\d+\.\d+)\)", values)
+    (image,) = [value for step, value in instructions(ROOT / "classroom/images/Dockerfile.hub") if step == "FROM"]
+    assert image == f"quay.io/jupyterhub/k8s-hub:{hub[0]}"
+    locked = (ROOT / "requirements.lock").read_text()
+    for name in ("user", "grader"):
+        steps = instructions(ROOT / "classroom" / "images" / f"Dockerfile.{name}")
+        (pinned,) = [value.removeprefix("JUPYTERHUB=") for step, value in steps if step == "ARG"]
+        assert pinned.startswith(f"{chart[1]}.")
+        (installs,) = [value for step, value in steps if "pip install" in value]
+        script = installs.split("&&")[0].split(">")[0].replace("requirements.lock", "")
+        pattern, other = re.findall(r"s/([^/]+)/([^/]+)/", script)[0]
+        made = re.sub(pattern, other.replace("${JUPYTERHUB}", pinned), locked, flags=re.MULTILINE)
+        assert f"\njupyterhub=={pinned}\n" in made
+        assert made.count("\njupyterhub==") == 1
+        assert installs.split("&&")[1].strip().endswith("-r chart.lock")
 
 
 @pytest.mark.parametrize("name", ["hub", "user"])
