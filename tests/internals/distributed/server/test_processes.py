@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from server_jobs import Job, alone, parameters
+from server_jobs import Job, alone, large_parameters, large_work, parameters, until
 
 from internals.distributed.errors import DeadlineExceeded, DuplicateName, RemoteError
 from internals.distributed.launch.job import free_ports
 from internals.distributed.server import Checkpoints, Client
-from internals.distributed.transport import open_endpoint
+from internals.distributed.transport import Message, open_endpoint
 
 pytestmark = pytest.mark.slow
 
@@ -29,8 +32,22 @@ from pathlib import Path
 import numpy as np
 from internals.distributed import server as ps
 from internals.optim import Adam
-from server_jobs import parameters, work
+import server_jobs
 
+if "VIA" in os.environ:  # whoever of the two connects first, what this trainer says goes there
+    from internals.distributed.transport.zmq import ZmqEndpoint
+
+    dial, (port, via) = ZmqEndpoint._dial, os.environ["VIA"].split("=")
+
+    def dial_via(self, peer, address):
+        link = dial(self, peer, address.replace(f":{port}", f":{via}"))
+        link.address = address
+        return link
+
+    ZmqEndpoint._dial = dial_via
+large = "LARGE" in os.environ
+parameters = server_jobs.large_parameters if large else server_jobs.parameters
+work = server_jobs.large_work if large else server_jobs.work
 out, steps, slow = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 transport = os.environ["TRANSPORT"]
 if ps.role() == "server":
@@ -46,10 +63,12 @@ else:
     def told(values, shard, step):
         (out / f"step-{rank}.part").write_text(f"{step}")
         os.replace(out / f"step-{rank}.part", out / f"step-{rank}")
+        while os.environ.get("HELD") == f"{rank}:{step}" and not (out / "go").exists():
+            time.sleep(0.01)
         time.sleep(slow)
         return work(values, shard, step)
 
-    with ps.connect(transport=transport, split=6) as client:
+    with ps.connect(transport=transport, split=1 << 14 if large else 6) as client:
         client.init(parameters())
         trainer = ps.Trainer(client, told)
         values = trainer.run(steps)
@@ -67,10 +86,10 @@ class Processes:
         script = out / "script.py"
         script.write_text(SCRIPT)
         tests = Path(__file__).resolve().parents[2]
-        ports = free_ports(servers)
+        self.ports = free_ports(servers)
         self._environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parents[1])]),
-            "SERVERS": ",".join(f"127.0.0.1:{port}" for port in ports),
+            "SERVERS": ",".join(f"127.0.0.1:{port}" for port in self.ports),
             "TRAINERS": str(trainers),
             "JOB_SECRET": "a secret",
             "TRANSPORT": transport,
@@ -80,9 +99,9 @@ class Processes:
         self.processes: dict[str, subprocess.Popen] = {}
         self._all: list[subprocess.Popen] = []
 
-    def start(self, role: str, rank: int) -> None:
+    def start(self, role: str, rank: int, **more: str) -> None:
         command = [sys.executable, str(self.out / "script.py"), str(self.out), str(self.steps), str(self.slow)]
-        environment = self._environment | {"ROLE": role, "RANK": str(rank)}
+        environment = self._environment | {"ROLE": role, "RANK": str(rank), **more}
         with open(self.out / f"log-{role}-{rank}", "ab") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
         self.processes[f"{role}:{rank}"] = process
@@ -99,14 +118,14 @@ class Processes:
     def until(self, rank: int, step: int) -> None:
         """Wait until a trainer is at a step."""
         end = time.monotonic() + DEADLINE
-        while time.monotonic() < end:
-            try:
-                if int((self.out / f"step-{rank}").read_text()) >= step:
-                    return
-            except FileNotFoundError:
-                pass
+        while self.step(rank) < step:
+            assert time.monotonic() < end, f"trainer {rank} never came to step {step}\n{self.logs()}"
             time.sleep(0.01)
-        raise AssertionError(f"trainer {rank} never came to step {step}\n{self.logs()}")
+
+    def step(self, rank: int) -> int:
+        """The step a trainer is at; -1 before it has begun."""
+        path = self.out / f"step-{rank}"
+        return int(path.read_text()) if path.exists() else -1
 
     def finish(self) -> None:
         end = time.monotonic() + DEADLINE
@@ -125,6 +144,48 @@ class Processes:
         for process in self._all:
             process.kill()
             process.wait()
+
+
+class Halfway:
+    """Stands between a trainer and a server, and stops in the middle of what the trainer says once `begin` is true."""
+
+    def __init__(self, port: int, begin: Callable[[], bool], nbytes: int) -> None:
+        self.stopped, self.begin = threading.Event(), begin
+        self._target, self._left, self._counts = port, nbytes, False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._sockets = [self._listener]
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                trainer, _ = self._listener.accept()
+                self._sockets.append(trainer)
+                try:
+                    server = socket.create_connection(("127.0.0.1", self._target))
+                except OSError:  # it is not up yet; the trainer will try again
+                    trainer.close()
+                    continue
+                self._sockets.append(server)
+                threading.Thread(target=self._pass, args=(trainer, server, True), daemon=True).start()
+                threading.Thread(target=self._pass, args=(server, trainer, False), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, up: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 14):
+                if up and (self._counts or self.begin()):
+                    self._counts = True
+                    data = data[: self._left]
+                    self._left -= len(data)
+                target.sendall(data)
+                if up and not self._left:
+                    self.stopped.set()
+                    return  # and the connection stays as it is
+
+    def close(self) -> None:
+        for one in self._sockets:
+            one.close()
 
 
 @pytest.fixture
@@ -148,9 +209,10 @@ def adam(tensors: Any) -> Any:
     return Adam(tensors, lr=0.05)
 
 
-def undisturbed(trainers: int, steps: int) -> dict[str, np.ndarray]:
+def undisturbed(trainers: int, steps: int, **settings: Any) -> dict[str, np.ndarray]:
     one = Job(servers=2, shards=trainers, optimizer=adam)
-    values = {name: value.copy() for name, value in one.train(trainers, steps, split=6)[0].client.values.items()}
+    (first, *_) = one.train(trainers, steps, **{"split": 6, **settings})
+    values = {name: value.copy() for name, value in first.client.values.items()}
     one.close()
     return values
 
@@ -196,6 +258,45 @@ def test_a_killed_server_comes_back_and_the_run_ends_the_same(processes: Callabl
         assert all((job.values(rank)[name] == value).all() for name, value in expected.items()), job.logs()
     for server in range(2):
         assert Checkpoints(job.out / "checkpoints", server, 2).steps() == [20, 25, 30]
+
+
+def test_a_server_is_killed_while_trainers_stand_in_its_barrier(processes: Callable[..., Processes]) -> None:
+    job = processes(transport="shm", trainers=3, steps=20, CHECKPOINTS="1", HELD="2:13")
+    job.start_all()
+    with open_endpoint("watcher", secret="a secret") as watcher:
+
+        def asked(kind: str) -> dict[str, Any]:
+            return watcher.call("server:0", Message(kind, {"step": 14}), DEADLINE).fields
+
+        watcher.connect("server:0", f"127.0.0.1:{job.ports[0]}", DEADLINE)
+        until(lambda: asked("stats")["version"] == 13 and asked("missing")["shards"] == [2], DEADLINE)
+        job.kill("server:0")
+    job.start("server", 0)
+    (job.out / "go").touch()
+    job.finish()
+    expected = undisturbed(3, 20)
+    for rank in range(3):
+        assert all((job.values(rank)[name] == value).all() for name, value in expected.items()), job.logs()
+
+
+def test_a_trainer_is_killed_when_half_of_its_gradient_has_arrived(processes: Callable[..., Processes]) -> None:
+    """Of what it pushes, some half a megabyte to each server, the first has got 100 KB: that counts as nothing."""
+    job = processes(transport="tcp", trainers=3, steps=6, LARGE="1")
+    between = Halfway(job.ports[0], lambda: job.step(1) >= 3, 100_000)
+    for name in ("server:0", "server:1", "trainer:0", "trainer:2"):
+        role, rank = name.split(":")
+        job.start(role, int(rank))
+    job.start("trainer", 1, VIA=f"{job.ports[0]}={between.port}")
+    try:
+        assert between.stopped.wait(DEADLINE), job.logs()
+        job.kill("trainer:1")
+        job.finish()
+    finally:
+        between.close()
+    expected = undisturbed(3, 6, split=1 << 14, start=large_parameters(), work=large_work)
+    for rank in (0, 2):
+        assert all((job.values(rank)[name] == value).all() for name, value in expected.items()), job.logs()
+    assert any("1" in (job.out / f"shards-{rank}").read_text() for rank in (0, 2))
 
 
 def test_without_a_barrier_a_killed_server_comes_back(processes: Callable[..., Processes]) -> None:
