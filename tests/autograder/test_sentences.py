@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from classroom_samples import FAILED, WRONG, report
 
-from autograder import diagnose_raised, verdict
+from autograder import diagnose_raised, patterns, verdict
 from autograder.feedback import Feedback, catalogue, page, text
 from autograder.feedback.catalogue import speaking
 from autograder.feedback.sentences import told, translated
@@ -47,7 +47,9 @@ def sentences() -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "sentence":
             found += put_together(node.value)
-    return found
+    for name in patterns.TRAITS:
+        found += [f"It goes wrong exactly when {name}.", f"It goes wrong only when {name}, though not every time."]
+    return [*found, "Only op = 'mul' goes wrong, and not every time.", "No cell defines `a` and `b`."]
 
 
 def test_the_list_of_sentences_is_not_empty():
@@ -79,6 +81,9 @@ def test_nothing_that_is_put_in_is_lost(other):
             "12 个用例中有 3 个结果错误。其中最小的：result 的形状是 (2, 3)；期望 (3,)。",
         ),
         ("The result is 2 times what it should be; 2 is axis 0 of x.", "结果 是应有值的 2 倍；2 是 axis 0 of x。"),
+        ("It goes wrong exactly when an input is 0-d.", "恰好在某个输入是零维的时出错。"),
+        ("Cell 5, which defines `f`, failed: ValueError: 3.", "定义 `f` 的单元格 5 出错：ValueError: 3。"),
+        ("Cell 7 defines `folt`: is that what was meant?", "单元格 7 定义了 `folt`：要写的是它吗？"),
         ("A sentence that no table has.", "A sentence that no table has."),
         ("", ""),
         ("The order is exactly reversed", "The order is exactly reversed"),
