@@ -20,6 +20,8 @@ from numpy import frombuffer, generic, ndarray
 
 LIMIT = 64 << 20
 """Bytes one frame may have, and bytes its arrays may come to when written out in full."""
+REPLY_LIMIT = 40 << 20
+"""Bytes of a frame that comes out of a sandbox."""
 DEPTH = 64
 COUNT = 2_000_000
 """Values (list items, dict items, numbers) one frame may hold."""

@@ -150,6 +150,8 @@ def serve() -> None:
             reply = worker.answer(request)
             try:
                 body = write({"id": request["id"], **reply})
+                if len(body) > frames.REPLY_LIMIT:
+                    raise frames.FrameError(f"it takes {len(body) >> 20} MB, far more than any right answer")
             except frames.FrameError as error:
                 refusal = NotPlain(f"the result can't be read: {error}")
                 body = write({"id": request["id"], **reply, "value": None, "error": describe(refusal, None, (), 0)})

@@ -25,7 +25,6 @@ from autograder.spec import Lab
 
 START_LIMIT = 30.0
 """Seconds a sandbox may take to answer its first request; a busy machine is slow."""
-REPLY_LIMIT = 40 << 20
 _STDERR_KEPT = 16_000
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _OVERHEAD = 256 << 20
@@ -195,8 +194,8 @@ class Box:
                     reply += self._read(1 << 20)
             if length is None and len(reply) >= 4:
                 (size,) = frames._HEADER.unpack(reply[:4])
-                if size > REPLY_LIMIT:
-                    raise frames.FrameError(f"a frame of {size} bytes, at most {REPLY_LIMIT} are read")
+                if size > frames.REPLY_LIMIT:
+                    raise frames.FrameError(f"a frame of {size} bytes, at most {frames.REPLY_LIMIT} are read")
                 length = size + 4
         if len(reply) > length:
             raise frames.FrameError("more than one reply")

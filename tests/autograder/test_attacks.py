@@ -171,6 +171,7 @@ ATTACKS = [
     Attack("huge-integer", body("return 1 << 10 ** 6"), "value"),
     Attack("huge-array", body("return np.zeros(10 ** 7)"), "value memory"),
     Attack("huge-broadcast", body("return np.broadcast_to(1.0, (10 ** 6, 10 ** 6))"), "value memory"),
+    Attack("huge-text", body("return 'a' * (50 << 20)"), "value"),
     Attack("huge-list", body("return [[]] * 3_000_000"), "value memory time"),
     Attack("half-a-surrogate", body("return '\\ud800'"), "", "?"),
     # The wire.
