@@ -88,6 +88,13 @@ def read(path: Path) -> Settings:
         raise SettingsError(f"{path}: mail: encryption {mail.encryption!r}; there are starttls, tls and none.")
     if mail and mail.encryption == "none" and mail.host not in ("localhost", "127.0.0.1", "::1"):
         raise SettingsError(f"{path}: mail: without encryption only to this machine, not to {mail.host}.")
+    secrets = {
+        "mail: password_file": mail.password_file if mail else "",
+        "webhook: secret_file": webhook.secret_file if webhook else "",
+    }
+    for where, name in secrets.items():
+        if name and not (path.parent / name).is_file():
+            raise SettingsError(f"{path}: {where}: there is no file {path.parent / name}; write the secret into it.")
     return found
 
 

@@ -371,6 +371,11 @@ GOOD = f'pages = "{PAGES}"\n[webhook]\nurl = "https://example.edu/x"\nsecret_fil
         (GOOD.replace('"secret"', "3"), "secret_file is 3; give a str"),
         ('language = "fr"\n' + GOOD, "language 'fr'"),
         ("mail = 3\n" + GOOD, "mail is not a table"),
+        (GOOD, "secret_file: there is no file .*secret; write"),
+        (
+            GOOD + '[mail]\nhost = "h"\nsender = "a@b"\npassword_file = "p"',
+            "password_file: there is no file .*p; write",
+        ),
         (GOOD + '[mail]\nhost = "smtp.example.edu"\nsender = "a@b"\nencryption = "none"', "only to this machine"),
         (GOOD + '[mail]\nhost = "smtp.example.edu"\nsender = "a@b"\nencryption = "rot13"', "encryption 'rot13'"),
         ("[", "Invalid"),
@@ -387,6 +392,7 @@ def test_settings_that_say_too_little_are_refused_in_one_line(tmp_path, text, sa
 
 def test_settings_are_read(tmp_path):
     file = tmp_path / "notices.toml"
+    (tmp_path / "secret").write_text("word")
     file.write_text(GOOD + '[mail]\nhost = "h"\nsender = "a@b"\ndomain = "c"\n[mail.addresses]\nada = "ada@d"\n')
     found = read(file)
     assert found.mail is not None
