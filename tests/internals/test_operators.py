@@ -57,3 +57,17 @@ def test_what_arrays_of_a_subclass_hold_is_taken_and_not_their_rules(tmp_path: P
     for call in (Tensor, lambda array: Tensor(x) + array):
         with pytest.raises(TypeError, match="a masked array has entries without a value.*filled"):
             call(masked)
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x, array: x * array, lambda x, array: array * x, lambda x, array: (x * 1.0).mul_(array)]
+)
+def test_an_array_is_taken_by_value(write: Any) -> None:
+    """A tape could not know that it was changed before the backward pass: a buffer of batches is."""
+    array = random(3)
+    want = array.copy()
+    x = Tensor(random(3), requires_grad=True)
+    product = write(x, array)
+    array[:] = 0
+    product.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), want)

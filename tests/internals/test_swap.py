@@ -64,6 +64,26 @@ def test_a_swapped_backward_gives_the_same() -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (lambda root, g: None, TypeError, "returned NoneType; expected a dict"),
+        (lambda root, g: {root: g}, TypeError, "a cotangent for .*, which is no leaf"),
+        (lambda root, g: {"x": g}, TypeError, "a cotangent for 'x', which is no leaf"),
+        (lambda root, g: {root.inputs[0]: g}, ValueError, r"of float32\[2, 3\] for a leaf of float32\[3\]"),
+        (lambda root, g: {root.inputs[0]: g[0].astype("float64")}, ValueError, r"float64\[3\] for a leaf of float32"),
+        (lambda root, g: {root.inputs[0]: "g"}, TypeError, "promote"),
+    ],
+    ids=["nothing", "the root", "a name", "shape", "dtype", "text"],
+)  # fmt: skip
+def test_what_a_swapped_backward_returns_is_checked(answer: Any, error: type[Exception], message: str) -> None:
+    x = leaf(3, seed=4)
+    y = x + leaf(2, 3, seed=5).detach()
+    with swap(backward=answer), pytest.raises(error, match=message):
+        y.backward(y.detach())
+    assert x.grad is None
+
+
 def test_a_swapped_backward_cannot_be_recorded() -> None:
     x = leaf(2)
     with swap(backward=my_backward), pytest.raises(RuntimeError, match="swap: .*create_graph"):
@@ -105,8 +125,10 @@ def untouched() -> Iterator[None]:
             r"the rule of mul gave a cotangent of float32\[2, 3\] for its input 'y', which is float32\[3, 2\]"),
         (lambda g, x, y: ((g * y).astype("float64"), g * x),
             r"float64\[3, 2\] for its input 'x', which is float32\[3, 2\]"),
+        (lambda g, x, y: ("g", g * x), "the rule of mul gave str for its input 'x'; expected an array"),
+        (lambda g, x, y: (1.0, g * x), "the rule of mul gave float for its input 'x'; expected an array"),
     ],
-    ids=["too few", "transposed", "dtype"],
+    ids=["too few", "transposed", "dtype", "text", "number"],
 )  # fmt: skip
 def test_a_wrong_rule_is_told_apart_by_name(rule: Any, message: str) -> None:
     x, y = leaf(3, 2, seed=1), leaf(3, 2, seed=2)

@@ -1,7 +1,11 @@
-"""Data parallel steps beside TensorFlow's MultiWorkerMirroredStrategy, on two processes each speaking over loopback."""
+"""Data parallel steps beside those of other frameworks, on two processes each that speak over loopback.
+
+TensorFlow's MultiWorkerMirroredStrategy; Paddle's DataParallel over gloo, where Paddle is installed.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickle
 import socket
@@ -10,9 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import data_parallel_cases
 import numpy as np
 import pytest
-import tensorflow_workers
 from data_parallel_cases import CLASSES, FEATURES, HIDDEN, RANKS, STEPS, batch, weights
 
 from internals import Tensor, nn, ops, optim
@@ -49,7 +53,7 @@ def trained(group: Group) -> list[dict[str, np.ndarray]]:
 
 
 def free_ports(count: int) -> list[str]:
-    """TensorFlow is told its ports; it can't say which it found."""
+    """Workers are told their ports; they can't say which they found."""
     taken = [socket.socket() for _ in range(count)]
     try:
         for one in taken:
@@ -60,12 +64,14 @@ def free_ports(count: int) -> list[str]:
             one.close()
 
 
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    directory = tmp_path_factory.mktemp("workers")
-    script = Path(tensorflow_workers.__file__)
+@pytest.fixture(params=["tensorflow", "paddle"])
+def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> list[Any]:
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    directory, script = tmp_path, Path(data_parallel_cases.__file__).with_name(f"{request.param}_workers.py")
     environment = os.environ | {
-        "PYTHONPATH": str(script.parent), "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONPATH": os.pathsep.join([str(script.parent), os.environ.get("PYTHONPATH", "")]),
+        "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3",
     }  # fmt: skip
     ports = free_ports(RANKS)
     workers = [
@@ -84,7 +90,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return [pickle.loads((directory / f"{rank}.pickle").read_bytes()) for rank in range(RANKS)]
 
 
-def test_step_for_step_as_mirrored_workers(theirs: list[Any]) -> None:
+def test_step_for_step_as_theirs(theirs: list[Any]) -> None:
     for mine, other in zip(run_threads(RANKS, trained), theirs, strict=True):
         for step, (state, expected) in enumerate(zip(mine, other, strict=True)):
             assert state.keys() == expected.keys()
