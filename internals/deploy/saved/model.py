@@ -195,7 +195,8 @@ def save(
         raise ValueError(f"save: form must be one of {', '.join(FORMS)}, got {form!r}.")
     content = content_of(source, signatures)
     content = frozen(content) if freeze else content
-    files = encoded(content, form)
+    made = encoded(content, form)
+    files: dict[str, bytes | Path] = {**made}
     for name, value in {**content.assets, **(assets or {})}.items():
         check_name(name)
         files[f"{ASSETS}/{name}"] = value if isinstance(value, bytes) else Path(value)
@@ -207,12 +208,12 @@ def save(
         name: {side: {k: (node.name, spec) for k, (node, spec) in part.items()} for side, part in one.items()}
         for name, one in content.signatures.items()
     }
-    quick = {WEIGHTS: sums(files[WEIGHTS])}
+    quick = {WEIGHTS: sums(made[WEIGHTS])}
     described = Manifest(FORMS[form], operations_of(content.graph), ends, content.trainable, sizes, quick)
     write_folder(Path(path), {**files, manifests.NAME: described.to_json()}, overwrite=overwrite, marker=manifests.NAME)
 
 
-def encoded(content: Content, form: str) -> dict[str, bytes | Path]:
+def encoded(content: Content, form: str) -> dict[str, bytes]:
     """The graph and the weights of a model as the bytes of their files."""
     arrays: dict[str, np.ndarray] = dict(content.values)
     names = {id(node.attrs["initial"]): node.name for node in content.graph.variables}
