@@ -1,7 +1,7 @@
 """What a report says, in the reader's language: the grader writes English sentences, told again when shown.
 
-So a report that was recorded in one language is read in any. A sentence that no catalogue knows, such as a hint of a
-lab's, stays in English.
+So a report that was recorded in one language is read in any. Hints of the labs have a catalogue of their
+own. What none knows, such as what a lab's own judge says, stays in English.
 """
 
 from __future__ import annotations
@@ -19,6 +19,12 @@ MOST = 1000
 _VALUE = r"(?P<{}>[^\n]{{1,300}}?)"
 
 
+def hints_in(name: str) -> dict[str, dict[str, str]]:
+    """The hints of a language by lab: English to theirs."""
+    path = CATALOGUES / f"{name}_hints.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
 @cache
 def _known(name: str) -> tuple[list[tuple[re.Pattern[str], str]], dict[str, str]]:
     """The sentences of a language, the most telling first, and the words that may stand inside them."""
@@ -26,8 +32,11 @@ def _known(name: str) -> tuple[list[tuple[re.Pattern[str], str]], dict[str, str]
     if not path.is_file():
         return [], {}
     told = tomllib.loads(path.read_text(encoding="utf-8"))
+    all_of_them = told["sentences"] | {
+        english: theirs for lab in hints_in(name).values() for english, theirs in lab.items()
+    }
     # The more of a sentence is fixed, the surer it is meant: it goes before one that fits everything.
-    pairs = sorted(told["sentences"].items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
+    pairs = sorted(all_of_them.items(), key=lambda pair: -len(re.sub(r"\{\w+\}", "", pair[0])))
     return [(_pattern(english), theirs) for english, theirs in pairs], told["words"]
 
 
@@ -60,6 +69,7 @@ def told(report: Report) -> Report:
 
     def one(task: TaskResult) -> TaskResult:
         diagnosis = [translated(line) for line in task.diagnosis]
-        return replace(task, message=translated(task.message), diagnosis=diagnosis)
+        hints = [translated(line) for line in task.hints]
+        return replace(task, message=translated(task.message), diagnosis=diagnosis, hints=hints)
 
     return replace(report, tasks=[one(task) for task in report.tasks])

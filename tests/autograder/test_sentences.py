@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from classroom_samples import FAILED, WRONG, report
 
-from autograder import diagnose_raised, patterns, verdict
+from autograder import diagnose_raised, patterns, verdict, written
+from autograder.costs import sentence
 from autograder.feedback import Feedback, catalogue, page, text
 from autograder.feedback.catalogue import speaking
-from autograder.feedback.sentences import told, translated
+from autograder.feedback.sentences import _pattern, hints_in, told, translated
+from autograder.report import CostResult
+from autograder.spec import lab_names, load_lab
 
 ROOM = Path(verdict.__file__).parent
 OTHERS = [name for name in catalogue.LANGUAGES if name != "en"]
@@ -37,7 +40,8 @@ def put_together(node: ast.expr) -> list[str]:
 
 def sentences() -> list[str]:
     """Every sentence that the tables of diagnoses return."""
-    found = [*verdict.ADVICE.values()]
+    costly = CostResult("rules", "Rules run", 9, 4, "bytes", "2 n")
+    found = [*verdict.ADVICE.values(), written.PENDING, sentence(costly), sentence(replace(costly, formula=""))]
     for name in ("kinds_of_form.py", "kinds_of_value.py"):
         tree = ast.parse((ROOM / name).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -63,9 +67,35 @@ def test_every_diagnosis_is_told_in_every_language(other):
     assert english == []
 
 
+def hints_of(lab):
+    """Every hint that a learner of a lab may be told."""
+    for task in load_lab(lab).tasks:
+        yield from task.hints.values()
+        yield from (hint.words for hint in task.unlocks)
+
+
+@pytest.mark.parametrize("lab", lab_names())
+@pytest.mark.parametrize("other", OTHERS)
+def test_every_hint_is_told_in_every_language(other, lab):
+    """What fails here is English still: add it to ``{other}_hints.toml``, under its lab."""
+    with speaking(other):
+        english = [hint for hint in hints_of(lab) if re.search(r"[A-Za-z]{3,} [a-z]{2,} [a-z]{2,}", translated(hint))]
+    assert english == []
+
+
+@pytest.mark.parametrize("lab", lab_names())
+@pytest.mark.parametrize("other", OTHERS)
+def test_no_hint_is_kept_that_its_lab_has_no_more(other, lab):
+    said = list(hints_of(lab))
+    kept = hints_in(other).get(lab, {})
+    assert [english for english in kept if not any(_pattern(english).fullmatch(hint) for hint in said)] == []
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_nothing_that_is_put_in_is_lost(other):
     pairs = tomllib.loads((catalogue.CATALOGUES / f"{other}_sentences.toml").read_text(encoding="utf-8"))["sentences"]
+    for of_lab in hints_in(other).values():
+        pairs |= of_lab
     for english, theirs in pairs.items():
         assert sorted(re.findall(r"\{(\w+)\}", english)) == sorted(set(re.findall(r"\{(\w+)\}", theirs))), english
         assert set(re.findall(r"`[^`{]+`", english)) == set(re.findall(r"`[^`{]+`", theirs)), english
