@@ -379,7 +379,8 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
         views: dict[Any, _NodeView] = {}
         with no_grad():
             for node, gradient in start.items():
-                for leaf, cotangent in backward(_view(node, retain_graph, views), gradient.data).items():
+                answer = backward(_view(node, retain_graph, views), gradient.data)
+                for leaf, cotangent in _checked_answer(answer).items():
                     found[leaf.of] = cotangent if leaf.of not in found else found[leaf.of] + cotangent
         return found
 
@@ -388,6 +389,20 @@ def swap(*, backward: Callable[[Any, Any], dict[Any, Any]]) -> Iterator[None]:
         yield
     finally:
         _current.walk = before
+
+
+def _checked_answer(answer: Any) -> dict[Any, Any]:
+    """What a swapped backward pass returned, if it may be added to the gradients of leaves."""
+    if not isinstance(answer, dict):
+        raise TypeError(f"swap: backward returned {type(answer).__name__}; expected a dict from leaf to cotangent.")
+    for node, cotangent in answer.items():
+        if not isinstance(node, _NodeView) or type(node.of) is not Leaf:
+            raise TypeError(f"swap: backward returned a cotangent for {node!r}, which is no leaf of the tape.")
+        has_dtype, want = hasattr(cotangent, "dtype"), Spec(node.of.shape, node.of.dtype)
+        got = Spec(cotangent.shape, cotangent.dtype) if has_dtype else type(cotangent).__name__
+        if got != want:
+            raise ValueError(f"swap: backward returned a cotangent of {got} for a leaf of {want}; they must agree.")
+    return answer
 
 
 class _NodeView:

@@ -122,6 +122,11 @@ def promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def fitted(op: Op, position: int, piece: Any, want: Any) -> Any:
     """A cotangent, summed over axes that were broadcast, and checked against what it must be."""
+    if not hasattr(piece, "dtype"):
+        raise RuntimeError(
+            f"backward: the rule of {op.name} gave {type(piece).__name__} for its input "
+            f"{op.inputs[min(position, op.arity - 1)]!r}; expected an array, or None where nothing flows."
+        )
     if op.broadcasts and piece.shape != want.shape:
         piece = unbroadcast(piece, want.shape)
     if piece.shape != want.shape or piece.dtype != want.dtype:

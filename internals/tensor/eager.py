@@ -206,8 +206,8 @@ def _on_any_device(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> Array:
 def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
     """An input of an op: a Tensor, or a Python number as it is.
 
-    NumPy arrays become tensors of the cpu. NumPy's scalars count as numbers, as in PyTorch: 1 / np.sqrt(d) is a
-    float64, and would widen whatever it scales.
+    NumPy arrays become tensors of the cpu, with memory of their own. NumPy's scalars count as numbers, as in PyTorch:
+    1 / np.sqrt(d) is a float64, and would widen whatever it scales.
     """
     if type(value) is Tensor or type(value) in (float, bool):
         return value
@@ -219,7 +219,7 @@ def as_operand(value: Any, name: str, like: Tensor | None = None) -> Any:
         return value.item()
     if is_array(value):
         check_numeric(name, value)
-        return wrap(base_array(value, name)) if value.dtype.isnative else Tensor(value)
+        return Tensor(base_array(value, name))  # by value: a change of the array has no version the tape could see
     if isinstance(value, bool | int | float | Operators):
         return value  # a number, or a value of another style, which will run the op
     if isinstance(value, list | tuple):

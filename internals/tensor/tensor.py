@@ -135,6 +135,8 @@ class Tensor(Stored, Operators):
             raise RuntimeError(
                 "grad: only a leaf that requires a gradient can be given one; see requires_grad and retain_grad."
             )
+        if not isinstance(value, Tensor | None):
+            raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}.")
         if value is not None and (value.shape != self.shape or value.dtype != self.dtype):
             raise ValueError(
                 f"grad: a gradient of {Spec(value.shape, value.dtype)} does not fit a tensor of "
