@@ -102,6 +102,7 @@ def test_a_lab_lists_its_questions_in_words_beside_its_tasks(book):
     view = lab_view(book)
     assert [name for name, _, _ in view.tasks] == [part.name for part in (*lab.tasks, *lab.written)]
     assert view.points == lab.points
+    assert f"<td>– of {lab.written[0].points:g}</td>" in learning.overview(book, "ada", LINKS, Path())
 
 
 def test_results_that_are_not_out_are_nowhere(book):
