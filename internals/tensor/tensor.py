@@ -197,6 +197,8 @@ class Tensor(Stored, Operators):
     def numpy(self) -> np.ndarray:
         """The memory of a cpu tensor as a NumPy array, shared.
 
+        What is written into the array is not counted as a change of the tensor, as in PyTorch: the tape can't see it.
+
         Raises
         ------
         RuntimeError
