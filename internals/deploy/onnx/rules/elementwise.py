@@ -145,9 +145,11 @@ def _kind_of_number(b: Builder, node: Node, x: Value) -> Name:
     if not x.is_float:  # an integer is always one
         all_true = b.op("Equal", x, x)
         return all_true if node.op.name == "isfinite" else b.op("Not", all_true)
-    if node.op.name != "isfinite":
-        return b.op("IsNaN" if node.op.name == "isnan" else "IsInf", x)
-    return b.op("Not", b.op("Or", b.op("IsNaN", x), b.op("IsInf", x)))
+    if node.op.name == "isnan":
+        return b.op("IsNaN", x)
+    # IsInf takes all floating numbers from operator set 20 on only.
+    endless = b.op("Equal", b.op("Abs", x), b.like(math.inf, x))
+    return endless if node.op.name == "isinf" else b.op("Not", b.op("Or", b.op("IsNaN", x), endless))
 
 
 @rule("cast")

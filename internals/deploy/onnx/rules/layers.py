@@ -156,5 +156,6 @@ def _attention(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value
     if not allowed:
         return b.op("MatMul", b.op("Softmax", scores, axis=-1), v)
     # A query that may see no key has probabilities of 0, and softmax alone would share them out evenly.
-    p = b.op("Softmax", b.op("Where", allowed, scores, b.like(-1e30, q)), axis=-1)
+    least = b.like(-6e4 if q.dtype == np.float16 else -1e30, q)
+    p = b.op("Softmax", b.op("Where", allowed, scores, least), axis=-1)
     return b.op("MatMul", b.op("Mul", p, b.cast(allowed, q.dtype)), v)

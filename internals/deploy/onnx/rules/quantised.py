@@ -24,15 +24,25 @@ def _along(b: Builder, node: Node, x: Value, value: Name) -> Name:
 
 @rule("fake_quantise")
 def _fake_quantise(b: Builder, node: Node, x: Value, scale: Value, zero_point: Value) -> Name:
+    inside, step, point = _steps(b, node, x, scale, zero_point, int(node.attrs["low"]), int(node.attrs["high"]))
+    return b.op("Mul", b.op("Sub", inside, point), step)
+
+
+def _steps(
+    b: Builder, node: Node, x: Value, scale: Value, zero_point: Value, low: int, high: int
+) -> tuple[Name, Name, Name]:
+    """Steps between two bounds, the scale, and the zero point, all in the dtype of x."""
     step = _along(b, node, x, scale.name if scale.dtype == x.dtype else b.cast(scale, x.dtype))
     point = _along(b, node, x, b.cast(zero_point, x.dtype))
     steps = b.op("Add", b.op("Round", b.op("Mul", x, b.op("Reciprocal", step))), point)
-    inside = b.op("Clip", steps, b.like(int(node.attrs["low"]), x), b.like(int(node.attrs["high"]), x))
-    return b.op("Mul", b.op("Sub", inside, point), step)
+    return b.op("Clip", steps, b.like(low, x), b.like(high, x)), step, point
 
 
 @rule("quantise")
 def _quantise(b: Builder, node: Node, x: Value, scale: Value, zero_point: Value) -> Name:
+    if x.dtype != np.float32:  # what QuantizeLinear takes grew from operator set to operator set
+        bounds = np.iinfo(node.dtype)
+        return b.cast(_steps(b, node, x, scale, zero_point, bounds.min, bounds.max)[0], node.dtype)
     axis = node.attrs["axis"]
     along = None if axis is None else int(axis) % x.ndim
     return b.op("QuantizeLinear", x, scale, _point(b, zero_point, node.dtype), axis=along)
