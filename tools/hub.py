@@ -52,6 +52,13 @@ def port_number(text: str) -> int:
     return int(text)
 
 
+def worker_count(text: str) -> int:
+    """How many submissions are graded at a time, as named on the command line."""
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"{text!r} workers; expected a number from 1 to 256")
+    return int(text)
+
+
 def check_port(address: str, port: int) -> None:
     where = f"{in_address(address)}:{port}"
     try:
@@ -245,7 +252,7 @@ def main() -> int:
     parser.add_argument("--port", type=port_number, default=PORT, help=f"where the class comes in (default: {PORT})")
     parser.add_argument("--bind", default="127.0.0.1", help="the address to listen on (default: this machine only)")
     parser.add_argument("--state", type=Path, help="the folder for all that is kept (default: .run/hub)")
-    parser.add_argument("--workers", type=int, default=1, help="submissions graded at a time (default: 1)")
+    parser.add_argument("--workers", type=worker_count, default=1, help="submissions graded at a time (default: 1)")
     parser.add_argument("--settings", type=Path, help="a Python file with more settings: another log-in, TLS, a domain")
     parser.add_argument(
         "--without-isolation",

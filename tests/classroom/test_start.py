@@ -118,11 +118,22 @@ def test_settings_that_are_not_there_are_said(
     assert "there is no such file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "eighty", "-1", "80.0"])
-def test_a_port_that_is_none_is_refused(hub_tool: ModuleType, monkeypatch: pytest.MonkeyPatch, port: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [(f"--port={text}", "is not a port") for text in ("0", "65536", "eighty", "-1", "80.0")]
+    + [(f"--workers={text}", "from 1 to 256") for text in ("0", "-3", "two", "257")],
+)
+def test_a_number_that_cannot_be_meant_is_refused(
+    hub_tool: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    said: str,
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        run(hub_tool, monkeypatch, f"--port={port}")
+        run(hub_tool, monkeypatch, option)
     assert ended.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def program(path: Path, text: str) -> Path:
