@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -19,6 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.machine import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 LAB = "lab05_tape"
@@ -96,12 +97,6 @@ def answers(count: int) -> list[bytes]:
         sample = samples[number // 2 // len(wrong) % len(samples)]
         made.append(SOLUTION.read_bytes() if number % 2 == 0 else answered(ROOT, sample))
     return made
-
-
-def machine() -> str:
-    """The machine in words: what it has, and how busy it was."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GB; load {os.getloadavg()[0]:.1f}"
 
 
 def timed(command: list[str], environment: dict[str, str], folder: Path, codes: tuple[int, ...] = (0,)) -> float:
