@@ -41,18 +41,29 @@ def test_a_task_that_dies_ends_the_step_by_name_and_the_next_runs_when_it_is_bac
     with runtime.InprocCluster(TASKS) as cluster, cluster.session(graph) as session:
         assert session.run(after, {turns: 5}) == 6
         failed: list[BaseException] = []
+        worker, came, dead = cluster.servers[victim].worker, threading.Event(), threading.Event()
+        send = worker._send
+
+        def send_when_dead(*told: Any) -> None:
+            came.set()
+            assert dead.wait(60)
+            send(*told)
+
+        worker._send = send_when_dead  # type: ignore[method-assign]
 
         def run() -> None:
             try:
-                session.run(after, {turns: 200_000})
+                session.run(after, {turns: 7})
             except DistributedError as error:
                 failed.append(error)
 
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(0.2)
-        cluster.kill(job, int(task))
-        thread.join(20)
+        assert came.wait(60)
+        cluster.network.kill(victim)
+        dead.set()
+        cluster.servers.pop(victim).close()
+        thread.join(60)
         assert not thread.is_alive()
         (error,) = failed
         assert isinstance(error, PeerLost)
