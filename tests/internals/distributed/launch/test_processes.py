@@ -132,10 +132,19 @@ def test_one_failure_ends_all_and_is_named(case: str, launch: Launch) -> None:
 def test_who_fails_of_anothers_death_is_not_blamed(launch: Launch) -> None:
     process = launch(
         """
-        import os, sys, time
+        import os, socket, sys, time
+        where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         if os.environ["RANK"] == "0":
+            with socket.create_server(where) as server:
+                other, _ = server.accept()
             sys.exit("internals.distributed.errors.PeerLost: lost rank:1: it left")
-        time.sleep(1.0)
+        while True:
+            try:
+                other = socket.create_connection(where)
+                break
+            except OSError:
+                time.sleep(0.02)
+        other.recv(1)  # nothing comes: rank 0 is gone
         sys.exit("division by zero")
         """,
         "-n", "2",

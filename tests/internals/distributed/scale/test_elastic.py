@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from server_jobs import until
 
 from internals import Tensor, nn, ops, optim
 from internals.distributed.errors import DeadlineExceeded, DistributedError, PeerLost
@@ -155,7 +155,7 @@ def test_leaving_and_joining_changes_no_number() -> None:
             job.network.kill(name)
         if now == 6 and job.first("newcomer"):
             job.start("m3", seed=99)
-            time.sleep(0.5)
+            until(lambda: "m3" in job.rendezvous._waiting)
 
     job = run_job(["m0", "m1", "m2"], 2, 3, at)
     left = ["m1", "m2", "m3"]
