@@ -22,7 +22,7 @@ from internals.ops.table import TABLE, Op
 from internals.tensor.results import RESULT
 
 LARGEST_VALUE = 2**32
-"""Bytes of a result, open sizes taken as 1, and of an image with its padding."""
+"""Bytes of one value in a model that comes from somewhere else."""
 
 _OF_GRAPHS: dict[str, dict[str, Any]] = {
     "placeholder": {"shape": tuple[int | None, ...], "dtype": np.dtype},
@@ -108,8 +108,8 @@ def check_call(kind: str, functions: Mapping[str, Function], numbers: Mapping[st
         _check_while(kind, functions["condition"], functions["body"], numbers, inputs)
 
 
-def check_size(node: Node) -> None:
-    """Refuse a node of a negative size, or that would need more memory than any sane one does.
+def check_size(node: Node, largest: int | None) -> None:
+    """Refuse a node of a negative size, or whose result, or image with its padding, has more than `largest` bytes.
 
     Raises
     ------
@@ -128,9 +128,9 @@ def check_size(node: Node) -> None:
     if isinstance(source, Node) and not isinstance(source.dtype, tuple) and len(source.shape) > 2 and padding:
         most = max([padding] if isinstance(padding, int) else padding)
         asked.append(_bytes([1 if size is None else size + 2 * most for size in source.shape[2:]], source.dtype))
-    if max(asked, default=0) > LARGEST_VALUE:
+    if largest is not None and max(asked, default=0) > largest:
         raise GraphError(
-            f"{node.op.name}: one value would have {max(asked):,} bytes; more than {LARGEST_VALUE:,} are refused."
+            f"{node.op.name}: one value would have {max(asked):,} bytes; more than {largest:,} are refused."
         )
 
 

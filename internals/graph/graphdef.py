@@ -69,8 +69,14 @@ def to_json(graph: Graph) -> str:
     return json.dumps({"format": FORMAT, "version": VERSION, **written(graph)}, indent=1, allow_nan=False)
 
 
-def from_json(text: str) -> Graph:
+def from_json(text: str, *, largest: int | None = None) -> Graph:
     """The graph that `to_json` wrote.
+
+    Parameters
+    ----------
+    text : str
+    largest : int, optional
+        Bytes of one value that it may compute, open sizes taken as 1; for a text that is not one's own.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def from_json(text: str) -> Graph:
         raise GraphError(f"from_json: version {whole.get('version')!r}; this program reads version {VERSION}.")
     try:
         nodes, functions = numbered(whole)
-        return Reader(functions).graph(nodes)
+        return Reader(functions, largest=largest).graph(nodes)
     except (KeyError, TypeError, AttributeError) as error:
         raise GraphError(
             f"from_json: a part is missing or of the wrong kind: {type(error).__name__}: {error}."
@@ -197,8 +203,14 @@ def _encoded(value: Any, put: Put | None = None) -> Any:
 class Reader:
     """Makes nodes of records."""
 
-    def __init__(self, functions: Mapping[str, Any], kept: Mapping[str, np.ndarray] | None = None) -> None:
-        self._written, self._kept = functions, kept or {}
+    def __init__(
+        self,
+        functions: Mapping[str, Any],
+        kept: Mapping[str, np.ndarray] | None = None,
+        *,
+        largest: int | None = None,
+    ) -> None:
+        self._written, self._kept, self._largest = functions, kept or {}, largest
         self._functions: dict[str, Function] = {}
         self._open: list[str] = []
 
@@ -256,7 +268,7 @@ class Reader:
                 node = graph.add(known, inputs, checked_attrs(known, inputs, attrs), name=name)
                 if known is GRADIENT:
                     node.shape = inputs[2 * attrs["outputs"] + attrs["index"]].shape
-            check_size(node)
+            check_size(node, self._largest)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise GraphError(f"graph: {line}: {name}: {error}") from None
         made = [spec_text(shape, dtype) for shape, dtype in specs(node)]

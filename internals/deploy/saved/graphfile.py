@@ -16,6 +16,7 @@ import numpy as np
 
 from internals.deploy.errors import FormatError
 from internals.graph import Graph, GraphError
+from internals.graph.calls import LARGEST_VALUE
 from internals.graph.graphdef import FORMAT, OWN, VERSION, Put, Reader, written
 from internals.graph.records import numbered
 from internals.ops.table import TABLE
@@ -92,7 +93,7 @@ def read_graph(name: str, data: bytes, kept: Mapping[str, np.ndarray]) -> Graph:
             )
         nodes, functions = numbered(whole)
         _check_sizes(nodes, functions)
-        return Reader(functions, kept).graph(nodes)
+        return Reader(functions, kept, largest=LARGEST_VALUE).graph(nodes)
     except GraphError as error:
         raise FormatError(f"load: {name}: {error}") from None
     except WRONG as error:

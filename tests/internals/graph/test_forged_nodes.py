@@ -17,6 +17,7 @@ from op_cases import CASES
 
 from internals import ops
 from internals.graph import Graph, GraphError, Session, assign, cond, from_json, minimize, scan, to_json, while_loop
+from internals.graph.calls import LARGEST_VALUE
 from internals.ops import TABLE
 from internals.optim import SGD
 
@@ -113,7 +114,7 @@ def test_a_forged_node(name: str) -> None:
     record = next(one for one in whole["nodes"] if one["op"] == op)
     change(record)
     with pytest.raises(GraphError) as caught:
-        from_json(json.dumps(whole))
+        from_json(json.dumps(whole), largest=LARGEST_VALUE)
     assert message in str(caught.value)
     assert op in str(caught.value)
     assert str(record["name"]) in str(caught.value)
@@ -125,6 +126,13 @@ def test_a_forged_function(key: str, value: Any) -> None:
     whole["functions"]["f1"][key] = value
     with pytest.raises(GraphError, match=f"the function 'f1': its {key} are missing or of the wrong kind"):
         from_json(json.dumps(whole))
+
+
+def test_a_graph_of_ones_own_may_be_as_large_as_it_is() -> None:
+    whole = everything()
+    record = next(one for one in whole["nodes"] if one["op"] == "conv2d")
+    record["attrs"]["padding"] = 10**6
+    assert from_json(json.dumps(whole)).by_name[record["name"]].shape == (1, 2, 2000003, 2000002)
 
 
 def test_what_was_left_out_has_its_default() -> None:
@@ -179,7 +187,7 @@ def test_rows_with_junk() -> None:
             for record in forged["nodes"][place:]:
                 record.pop("type")
             change(forged["nodes"][place])
-            graph, told = attempted(functools.partial(from_json, json.dumps(forged)))
+            graph, told = attempted(functools.partial(from_json, json.dumps(forged), largest=LARGEST_VALUE))
             if graph is None:
                 assert case.op in told
                 assert forged["nodes"][place]["name"] in told

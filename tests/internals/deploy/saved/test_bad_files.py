@@ -157,6 +157,9 @@ GRAPHS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "an unknown operation": (lambda g: g["nodes"][-1].update(op="teleport"), "no operation called 'teleport'"),
     "an input less": (lambda g: g["nodes"][-1].update(inputs=g["nodes"][-1]["inputs"][:1]), "inputs .*, got 1"),
     "an attribute more": (lambda g: g["nodes"][-1].update(attrs={"speed": 1}), "unknown attribute speed"),
+    "a value of a terabyte": (
+        lambda g: g["nodes"].append({"name": "big", "op": "tile", "inputs": [{"node": g["nodes"][0]["name"]}],
+                                     "attrs": {"reps": {"tuple": [10**6, 10**6]}}}), "big: tile.*are refused"),
     "a cycle": (lambda g: g["nodes"][-1].update(inputs=[{"node": g["nodes"][-1]["name"]}] * 3), "cycle"),
     "a name twice": (lambda g: g["nodes"].append(dict(g["nodes"][0])), "already"),
     "a node that is missing": (lambda g: g["nodes"][-1].update(inputs=[{"node": "nobody"}] * 3), "no node is called"),
