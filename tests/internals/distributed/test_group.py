@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from server_jobs import until
 
 from internals.distributed.errors import (
     AddressInUse,
@@ -125,6 +127,13 @@ def free_address() -> str:
         return probe.address.removeprefix("tcp://")
 
 
+def is_heard(address: str) -> bool:
+    """Whether somebody listens there."""
+    host, port = address.rsplit(":", 1)
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
 def joins(ranks: list[tuple[int, int]], address: str, **options: Any) -> list[Any]:
     """What each rank gets that joins: a group (closed again), or an error."""
 
@@ -192,7 +201,7 @@ def test_a_straggler_of_an_earlier_job_is_refused(monkeypatch: pytest.MonkeyPatc
     with ThreadPoolExecutor(2) as pool:
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
         first = pool.submit(join, 0, 2, address, deadline=WAIT)
-        time.sleep(0.3)
+        until(lambda: is_heard(address))
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
         with pytest.raises(AuthenticationError, match="rank:1 belongs to job '/0', this is '/1'"):
             join(1, 2, address, deadline=WAIT)

@@ -102,11 +102,14 @@ def test_two_heavy_branches_overlap(cluster: runtime.ProcessCluster) -> None:
         total = ends[0] + ends[1]
     with cluster.session(graph, passes=()) as session:
         session.run(total, {turns: 10})
-        timeline = Timeline()
-        assert session.run(total, {turns: 20_000}, timeline=timeline) == 40_000
-    loops = [event for event in timeline.events if event.name.startswith("while_loop")]
-    assert {event.lane for event in loops} == {f"{ONE}/cpu:0", f"{TWO}/cpu:0"}
-    assert max(event.start for event in loops) < min(event.end for event in loops)
+        for _ in range(30):  # a machine with other work may do them one after the other now and then
+            timeline = Timeline()
+            assert session.run(total, {turns: 20_000}, timeline=timeline) == 40_000
+            loops = [event for event in timeline.events if event.name.startswith("while_loop")]
+            assert {event.lane for event in loops} == {f"{ONE}/cpu:0", f"{TWO}/cpu:0"}
+            if max(event.start for event in loops) < min(event.end for event in loops):
+                return
+    pytest.fail("the branches never ran at once")
 
 
 def test_garbage_on_the_port(cluster: runtime.ProcessCluster) -> None:
