@@ -90,6 +90,54 @@ def test_submit_feedback_and_what_the_instructor_sees(learner: Any, hub: Hub, ne
     assert "404" in learner.ask(TEXT)
 
 
+def do(teacher: Any, form: str, said: str, **fields: str) -> str:
+    """Fill a form of the class's page in, click its button, and see what the next page says."""
+    found = f"document.querySelector('form:has(input[name=do][value={form}])')"
+    teacher.wait(f"Boolean({found})")
+    for name, value in fields.items():
+        teacher.ask(f"{found}.elements[{json.dumps(name)}].value = {json.dumps(value)}")
+    teacher.ask(f"{found}.querySelector('button').click()")
+    teacher.wait(f"document.querySelector('.ag-said')?.innerText.includes({json.dumps(said)})", 60)
+    return str(teacher.ask(TEXT))
+
+
+def test_what_an_instructor_does_in_a_day(learner: Any, hub: Hub, new_browser: Callable[[], Any]) -> None:
+    """Release, deadline, late rule, more time, statistics, adjust, regrade, people, tables: in a browser on the hub."""
+    put(hub, "ada", "lab05_tape.ipynb", "import numpy as np", RULES, ACCUMULATE)
+    submit(learner, hub, "lab05_tape.ipynb")
+    teacher = new_browser()
+    log_in(teacher, hub, "teacher", "%2Fhub%2Fhome")
+    pages = f"{hub.base}{GRADES}class/"
+    teacher.open(f"{pages}lab/lab05_tape")
+    do(teacher, "hold", "held back")
+    do(teacher, "release", "released")
+    terms = {"zone": "Europe/Berlin", "due": "2031-10-05T23:59", "late": "10%/day max 50%", "why": "as planned"}
+    do(teacher, "terms", "terms are set", **terms)
+    more = {"learner": "ada", "until": "2031-10-07T23:59", "why": "ill"}
+    assert "ada: until 2031-10-07 23:59" in do(teacher, "extend", "extension is set", **more)
+    assert "Most frequent diagnosis" in teacher.ask(TEXT)
+    do(teacher, "regrade", "in the queue", why="rule 3 was too strict")
+    teacher.open(f"{pages}queue")
+    assert "Queue" in teacher.ask(TEXT)
+    teacher.open(f"{pages}learner?name=ada")
+    adjusted = do(teacher, "adjust", "mark is adjusted", lab="lab05_tape", points="1.5", why="a good question")
+    assert "a good question" in adjusted
+    teacher.open(f"{pages}people")
+    shown = do(teacher, "enrol", "in the class", name="hopper", shown_as="Grace Hopper", role="learner")
+    assert "Shown this once" in shown
+    hub.passwords["hopper"] = teacher.ask("document.querySelector('.ag-said td code').innerText")
+    assert hub.session("hopper").ask(f"{GRADES}").status == 200
+    teacher.open(f"{pages}audit")
+    changes = teacher.ask(TEXT)
+    assert all(why in changes for why in ("as planned", "ill", "rule 3 was too strict", "a good question"))
+    assert teacher.complaints() == []
+    session = hub.session("teacher")
+    assert "ada" in session.ask(f"{GRADES}class/export/marks.csv?lab=lab05_tape").text
+    assert "scores" in session.ask(f"{GRADES}class/export/lab05_tape-lti.json").json()
+    learner.open(f"{hub.base}{GRADES}")
+    assert "a good question" in learner.ask(TEXT)
+
+
 def test_a_notebook_of_no_lab_has_no_button(learner: Any, hub: Hub) -> None:
     put(hub, "ada", "notes.ipynb", "1 + 1", lab="")
     learner.open(f"{hub.base}/user/ada/lab/tree/notes.ipynb?reset")
