@@ -151,6 +151,7 @@ from internals.ops.shape import (
 from internals.ops.solve import det, inverse, slogdet, solve, triangular_solve
 from internals.ops.spec import Spec, broadcast_shapes, explain_broadcast, promote
 from internals.ops.statistics import norm, std, var
-from internals.ops.table import TABLE, Op, row, style, swap, swap_jvp, swap_kernels
+from internals.ops.swapping import swap, swap_jvp, swap_kernels
+from internals.ops.table import TABLE, Op, row, style
 
 __all__ = [name for name in dir() if not name.startswith("_")]

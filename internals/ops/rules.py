@@ -39,6 +39,11 @@ def pull(
     pieces: list[Any] = []
     if op.joint:
         joint = op.vjp(cotangent, out, *inputs, **attrs)  # type: ignore[operator, misc]  # one rule, when joint
+        if not isinstance(joint, tuple | list):
+            raise RuntimeError(
+                f"backward: the rule of {op.name} gave {type(joint).__name__}; expected a tuple of {len(inputs)}, with "
+                "the cotangent of each input."
+            )
         if len(joint) != len(inputs):
             raise RuntimeError(
                 f"backward: the rule of {op.name} gave {len(joint)} cotangents for {len(inputs)} inputs."

@@ -126,14 +126,22 @@ def untouched() -> Iterator[None]:
         (lambda g, x, y: ((g * y).astype("float64"), g * x),
             r"float64\[3, 2\] for its input 'x', which is float32\[3, 2\]"),
         (lambda g, x, y: ("g", g * x), "the rule of mul gave str for its input 'x'; expected an array"),
+        (lambda g, x, y: None, "the rule of mul gave NoneType; expected a tuple of 2"),
+        (lambda g, x, y: g[:2], "the rule of mul gave ndarray; expected a tuple of 2"),
+        (lambda g, x, y: (piece for piece in (g, g)), "the rule of mul gave generator; expected a tuple of 2"),
         (lambda g, x, y: (1.0, g * x), "the rule of mul gave float for its input 'x'; expected an array"),
     ],
-    ids=["too few", "transposed", "dtype", "text", "number"],
+    ids=["too few", "transposed", "dtype", "text", "nothing", "one array", "generator", "number"],
 )  # fmt: skip
 def test_a_wrong_rule_is_told_apart_by_name(rule: Any, message: str) -> None:
     x, y = leaf(3, 2, seed=1), leaf(3, 2, seed=2)
     with ops.swap(mul=rule), pytest.raises(RuntimeError, match=message):
         (x * y).sum().backward()
+
+
+def test_a_rule_that_is_no_function() -> None:
+    with pytest.raises(TypeError, match="the rule of mul must be a function, got int"), ops.swap(mul=3):  # type: ignore[arg-type]
+        pass
 
 
 def test_swapping_an_unknown_op() -> None:
