@@ -16,6 +16,8 @@ from internals.distributed.errors import PeerLost
 from internals.distributed.server import Gradients
 from internals.optim import Adam
 
+pytestmark = pytest.mark.slow
+
 
 def adam(tensors: Any) -> Adam:
     return Adam(tensors, lr=0.05)
