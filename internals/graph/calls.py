@@ -5,8 +5,10 @@ Nodes that code makes need no such check, since Python binds the arguments of a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ from internals.graph.function import Function
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import APPLY, ASSIGN, ASSIGN_ADD, CONSTANT, READ, VARIABLE
 from internals.graph.node import GraphError, Node, spec_text
+from internals.ops.spec import Spec
 from internals.ops.table import TABLE, Op
 from internals.tensor.results import RESULT
 
@@ -108,37 +111,65 @@ def check_call(kind: str, functions: Mapping[str, Function], numbers: Mapping[st
         _check_while(kind, functions["condition"], functions["body"], numbers, inputs)
 
 
-def check_size(node: Node, largest: int | None) -> None:
-    """Refuse a node of a negative size, or whose result, or image with its padding, has more than `largest` bytes.
+class Sizes:
+    """How large the values of a graph are at least: at a batch of 1, where a size is open.
 
-    Raises
-    ------
-    GraphError
+    Parameters
+    ----------
+    largest : int, optional
+        Bytes that one value may have.
     """
-    if node.op in (CONSTANT, VARIABLE):
-        return
-    shapes = (
-        list(zip(node.shape, node.dtype, strict=True)) if isinstance(node.dtype, tuple) else [(node.shape, node.dtype)]
-    )
-    if any(size is not None and size < 0 for shape, _ in shapes for size in shape):
-        raise GraphError(f"{node.op.name}: the result would have a negative size: {node.shape}.")
-    asked = [_bytes(shape, dtype) for shape, dtype in shapes]
-    padding = node.attrs.get("padding", 0) if node.op.name in TABLE else 0
-    source = node.inputs[0] if node.inputs else None
-    if isinstance(source, Node) and not isinstance(source.dtype, tuple) and len(source.shape) > 2 and padding:
-        most = max([padding] if isinstance(padding, int) else padding)
-        asked.append(_bytes([1 if size is None else size + 2 * most for size in source.shape[2:]], source.dtype))
-    if largest is not None and max(asked, default=0) > largest:
-        raise GraphError(
-            f"{node.op.name}: one value would have {max(asked):,} bytes; more than {largest:,} are refused."
-        )
+
+    def __init__(self, largest: int | None) -> None:
+        self.largest = largest
+        self._at_one: dict[Node, Any] = {}
+
+    def check(self, node: Node) -> None:
+        """Refuse a node of a negative size, or whose result, or image with its padding, is too large.
+
+        Raises
+        ------
+        GraphError
+        """
+        if node.op in (CONSTANT, VARIABLE):
+            return
+        shape = self._shape(node)
+        shapes = list(zip(shape, node.dtype, strict=True)) if isinstance(node.dtype, tuple) else [(shape, node.dtype)]
+        if any(size < 0 for one, _ in shapes for size in one):
+            raise GraphError(f"{node.op.name}: the result would have a negative size: {node.shape}.")
+        if self.largest is None:
+            return
+        asked = [math.prod(one) * dtype.itemsize for one, dtype in shapes]
+        padding = node.attrs.get("padding", 0) if node.op.name in TABLE else 0
+        source = node.inputs[0] if node.inputs else None
+        if isinstance(source, Node) and not isinstance(source.dtype, tuple) and len(source.shape) > 2 and padding:
+            most = 2 * max([padding] if isinstance(padding, int) else padding)
+            asked.append(math.prod(size + most for size in self._shape(source)[2:]) * source.dtype.itemsize)
+        if max(asked, default=0) > self.largest:
+            raise GraphError(
+                f"{node.op.name}: one value would have {max(asked):,} bytes; more than {self.largest:,} are refused."
+            )
+
+    def _shape(self, node: Node) -> Any:
+        """The shape of a node, or of each of its results, at a batch of 1."""
+        if node.is_known:
+            return node.shape
+        if node not in self._at_one:
+            self._at_one[node] = _ones(node.shape)
+            if node.op is RESULT:
+                self._at_one[node] = self._shape(node.inputs[0])[node.attrs["index"]]
+            elif self.largest is not None and node.inputs and node.op is not GRADIENT:
+                with contextlib.suppress(
+                    ValueError, TypeError, IndexError, AttributeError
+                ):  # it may need another batch
+                    given = [Spec(self._shape(v), v.dtype) if isinstance(v, Node) else v for v in node.inputs]
+                    found = node.op.infer_from(given, node.attrs)
+                    self._at_one[node] = tuple(one.shape for one in found) if isinstance(found, tuple) else found.shape
+        return self._at_one[node]
 
 
-def _bytes(shape: Sequence[Any], dtype: np.dtype) -> int:
-    total = dtype.itemsize
-    for size in shape:
-        total *= 1 if size is None else int(size)
-    return total
+def _ones(shape: Any) -> Any:
+    return tuple(1 if size is None else _ones(size) if isinstance(size, tuple) else size for size in shape)
 
 
 def _check_inputs(name: str, inputs: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from internals.device import device_of
 from internals.graph import control
 from internals.graph import graph as own_ops
-from internals.graph.calls import check_call, check_size, checked_attrs
+from internals.graph.calls import Sizes, check_call, checked_attrs
 from internals.graph.function import FOLD_IN, RUN_SEED, Function, as_op, seeded
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import PLACEHOLDER, Graph
@@ -76,7 +76,7 @@ def from_json(text: str, *, largest: int | None = None) -> Graph:
     ----------
     text : str
     largest : int, optional
-        Bytes of one value that it may compute, open sizes taken as 1; for a text that is not one's own.
+        Bytes of one value that it may compute at a batch of 1; for a text that is not one's own.
 
     Raises
     ------
@@ -210,7 +210,7 @@ class Reader:
         *,
         largest: int | None = None,
     ) -> None:
-        self._written, self._kept, self._largest = functions, kept or {}, largest
+        self._written, self._kept, self._sizes = functions, kept or {}, Sizes(largest)
         self._functions: dict[str, Function] = {}
         self._open: list[str] = []
 
@@ -268,7 +268,7 @@ class Reader:
                 node = graph.add(known, inputs, checked_attrs(known, inputs, attrs), name=name)
                 if known is GRADIENT:
                     node.shape = inputs[2 * attrs["outputs"] + attrs["index"]].shape
-            check_size(node, self._largest)
+            self._sizes.check(node)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise GraphError(f"graph: {line}: {name}: {error}") from None
         made = [spec_text(shape, dtype) for shape, dtype in specs(node)]

@@ -27,7 +27,7 @@ from internals.deploy.saved.model import SavedModel
 from internals.deploy.saved.signature import Signature, TensorSpec
 from internals.deploy.saved.sources import content_of
 from internals.graph import GraphError
-from internals.graph.calls import LARGEST_VALUE, check_size
+from internals.graph.calls import LARGEST_VALUE, Sizes
 from internals.graph.graph import being_built
 from internals.tensor import Tensor
 
@@ -200,8 +200,9 @@ class _Room:
         there = len(graph.nodes) if graph is not None else 0
         yield
         made = graph.nodes[there:] if graph is not None else []
+        sizes = Sizes(LARGEST_VALUE)
         for node in made:
-            check_size(node, LARGEST_VALUE)
+            sizes.check(node)
         self.nodes += len(made)
         if self.nodes > LARGEST_GRAPH:
             raise FormatError(f"it comes to more than {LARGEST_GRAPH:,} nodes here")
