@@ -162,9 +162,7 @@ def name_fault(name: str) -> str:
     """Why nobody can be called so, in a sentence; "" where one can."""
     if name.strip() and name == name.strip() and name.isprintable() and len(name) <= 255:
         return ""
-    return (
-        f"{name[:60]!r} cannot be a person's name; give 1 to 255 printable characters with no space around them."
-    )
+    return f"{name[:60]!r} cannot be a person's name; give 1 to 255 printable characters with no space around them."
 
 
 def _check_name(book: Gradebook, name: str) -> None:
