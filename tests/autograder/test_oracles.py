@@ -338,18 +338,23 @@ def test_the_directory_is_made_private(tmp_path: Path, monkeypatch: pytest.Monke
     assert runtime.directory().stat().st_mode & 0o777 == 0o700
 
 
-def test_the_session_directory_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AUTOGRADER_RUNTIME_DIR")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert runtime.directory() == tmp_path / f"autograder-{runtime.copy_name()}"
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory with a name as short as a session's: a socket's has to fit behind it."""
+    with tempfile.TemporaryDirectory(prefix="s") as folder:
+        monkeypatch.delenv("AUTOGRADER_RUNTIME_DIR")
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+def test_the_session_directory_is_used_where_there_is_one(session: Path) -> None:
+    assert runtime.directory() == session / f"autograder-{runtime.copy_name()}"
 
 
 def test_a_copy_of_the_package_meets_elsewhere_and_is_other_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its specs may differ, though the code of its oracles is the same to the byte."""
-    monkeypatch.delenv("AUTOGRADER_RUNTIME_DIR")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     ours = runtime.directory(), runtime.code_version()
     copy = tmp_path / "copy"
     shutil.copytree(runtime.PACKAGE / "oracles", copy / "oracles")
