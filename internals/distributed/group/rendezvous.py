@@ -18,6 +18,8 @@ from internals.distributed.transport.security import is_loopback
 
 MARGIN = 0.5
 """Seconds before the first rank gives up in which rank 0 tells all what is wrong."""
+LATE = 2.0
+"""Seconds in which rank 0, once something is wrong, waits for ranks that are still to come: they are told it too."""
 LOOK = 0.05
 
 
@@ -210,6 +212,9 @@ class _Host:
                     break
                 self.change.wait(min(left, LOOK))
                 self._look()
+            if self.wrong:
+                left = min(self.end, end, time.monotonic() + LATE) - time.monotonic()
+                self.change.wait_for(lambda: len(self.waiting) >= self.size - 1, max(left, 0))
             self.done = True
             addresses = [self.here.get(rank, "") for rank in range(self.size)]
         for reply in self.waiting:
