@@ -303,7 +303,8 @@ def match_lab(notebook: Notebook, labs: Iterable[Lab]) -> Lab:
     )
     if not scored or scored[0][0] == 0:
         raise NotebookError(
-            "the notebook's metadata name no lab, and no lab's tasks are in it. Name the lab with --lab."
+            "the notebook's metadata name no lab, and no lab's tasks are in it. Begin from the lab's own notebook; "
+            "on the command line, --lab names the lab."
         )
     return scored[0][2]
 

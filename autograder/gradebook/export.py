@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterable
 from typing import Any, TextIO
 
@@ -95,9 +96,12 @@ def _task_points(book: Gradebook, lab: str, wanted: set[int]) -> tuple[list[str]
 
 
 def audit_csv(book: Gradebook, out: TextIO, *, lab: str | None = None) -> int:
-    """Every change, oldest first."""
+    """Every change, oldest first; what was and what is as JSON."""
     rows: list[list[Any]] = [["number", "at", "who", "what", "lab", "learner", "old", "new", "why"]]
     for one in reversed(trail(book, lab=lab)):
-        old, new = (None if value is None else str(value) for value in (one.old, one.new))
+        old, new = (
+            None if value is None else json.dumps(value, ensure_ascii=False, sort_keys=True)
+            for value in (one.old, one.new)
+        )
         rows.append([one.id, one.at.isoformat(), one.who, one.what, one.lab, one.learner, old, new, one.why])
     return _write(out, rows)

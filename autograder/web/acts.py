@@ -24,6 +24,7 @@ SAID = {
     "withdrawn": "The adjustment is withdrawn. It stays on record.",
     "scored": "The points are recorded. They stand through every regrade.",
     "regraded": "Everything that a newer spec could judge otherwise is in the queue.",
+    "nothing": "Nothing was put into the queue: all is graded by the present spec, or parked.",
     "retried": "The job goes back into the queue.",
     "enrolled": "They are in the class.",
     "changed": "The person is changed.",
@@ -135,8 +136,8 @@ def score(book: Gradebook, form: Form, by: str) -> str:
 
 def regrade(book: Gradebook, form: Form, by: str) -> str:
     lab, learner = form.text("lab") or None, form.text("learner") or None
-    queue.regrade(book, lab, learner, by=by, why=form.needed("why", "A reason"))
-    return "regraded"
+    done = queue.regrade(book, lab, learner, by=by, why=form.needed("why", "A reason"))
+    return "regraded" if done.enqueued or done.waiting else "nothing"
 
 
 def retry(book: Gradebook, form: Form, by: str) -> str:

@@ -86,6 +86,8 @@ def test_audit_is_a_table_too(course):
     found = rows(audit_csv, course, lab=LAB)
     assert [row["what"] for row in found] == ["assignment", "hand score", "adjustment"]
     assert found[-1]["why"] == "oral"
+    assert [row["old"] for row in found] == ["", "", ""]
+    assert all(isinstance(json.loads(row["new"]), dict) for row in found)
 
 
 @pytest.mark.parametrize(

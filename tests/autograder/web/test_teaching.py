@@ -207,10 +207,16 @@ def test_one_lab_or_one_learner_is_graded_again(fresh: Class):
     ines.done("class/learner?name=ada", {"do": "regrade", "learner": "ada", "lab": "", "why": "asked"})
     with fresh.book() as book:
         assert {job.learner for job in watch(book) if job.lab == LAB} == {"ada"}
-    ines.done(f"class/lab/{LAB}", {"do": "regrade", "lab": LAB, "why": "the spec was wrong"})
+    form = {"do": "regrade", "lab": LAB, "why": "the spec was wrong"}
+    page = ines.done(f"class/lab/{LAB}", form)
+    assert "is in the queue." in page.text
     with fresh.book() as book:
         assert {job.learner for job in watch(book) if job.lab == LAB} == {"ada", "bob", HOSTILE}
         assert {job.lab for job in watch(book)} == {LAB, "lab06_rules"}
+        jobs = [job.id for job in watch(book) if job.lab == LAB]
+    for job in jobs:
+        ines.done("class/queue", {"do": "park", "job": str(job), "why": "the spec is wrong"})
+    assert "Nothing was put into the queue" in ines.done(f"class/lab/{LAB}", form).text
 
 
 def test_statistics_have_a_plot_with_words_and_the_most_frequent_diagnosis(class_: Class):
