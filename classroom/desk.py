@@ -186,8 +186,8 @@ class Desk:
         if terms is not None and terms.results is not None and not decided.results_are_out(terms):
             withheld = say("refusal.not_shown", number=number, when=views.when(terms.results))
             return {"submission": number, "state": "withheld", "words": withheld}
-        report = queries.report(self.book, number)
         waiting = queue.job_of(self.book, number)
+        report = queries.report(self.book, number)  # in this order: what is done has a grade
         if report is None or (waiting is not None and waiting.state in ("waiting", "leased") and not settled(report)):
             return {"submission": number, "state": waiting.state if waiting else "waiting", "words": in_words(waiting)}
         line = say("handing_in.stored", file=one.filename, id=number, lab=one.lab)

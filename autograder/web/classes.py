@@ -191,11 +191,12 @@ def submission(book: Gradebook, number: int) -> Seen | None:
     one = queries.submission(book, number)
     if one is None:
         return None
+    job = job_of(book, number)  # before its grade: what is done has one
     marks = sheet(book, lab=one.lab, learner=one.learner, left=True).marks
     return Seen(
         one,
         queries.report(book, number),
-        job_of(book, number),
+        job,
         marks.get((one.learner, one.lab)),
         assignments(book).get(one.lab) or Terms(one.lab),
         roster.person(book, one.learner),

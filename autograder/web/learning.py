@@ -186,11 +186,11 @@ def feedback(
         (links.submission(one.id, ".ipynb"), say("pages.notebook")),
         (links.submission(one.id, ".json"), say("pages.json")),
     ]
-    report = queries.report(book, one.id) if withheld is None else None
+    job = job_of(book, one.id)
+    report = queries.report(book, one.id) if withheld is None else None  # after the job: what is done has a grade
     if report is not None:
         # The feedback page brings a style and a script of its own, each named by its hash.
         return html.page(report, ways, submitted=True), html.policy() + "; frame-ancestors 'self'"
-    job = job_of(book, one.id)
     coming = withheld is None and job is not None and job.state in ("waiting", "leased")
     scripts = [TIMES, WAIT] if coming else [TIMES]
     page = render(

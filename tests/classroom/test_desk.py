@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from notebook_kernel import RULES, write_notebook
+from queue_work import said
 
 from autograder import queue
 from autograder.gradebook import GradebookError, decisions, queries, roster
 from autograder.gradebook.models import now
+from autograder.queue import taking
+from autograder.queue.views import job_of
+from autograder.web import learning
+from autograder.web.views import Links
 from classroom.desk import Allowance, Desk, Refused
 
 LAB = "lab05_tape"
@@ -126,6 +131,35 @@ def test_a_result_that_is_withheld_is_not_told(desk: Desk, tmp_path: Path) -> No
     state = desk.state("ada", number, "/")
     assert state["state"] == "withheld"
     assert set(state) == {"submission", "state", "words"}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_grade_that_comes_between_two_looks_is_told_or_waited_for(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """The worker is done between the two: nobody is told to wait for what will not change any more."""
+    number = desk.take("ada", work(tmp_path))["submission"]
+    one = queries.submission(desk.book, number)
+    assert one is not None
+
+    def then_graded(look: Callable[..., Any]) -> Callable[..., Any]:
+        def looking(*asked: Any) -> Any:
+            found = look(*asked)
+            for lease in taking.claim(desk.book, "a worker"):
+                assert taking.finish(desk.book, lease, said(lease.work.data))
+            return found
+
+        return looking
+
+    monkeypatch.setattr(queries, "report", then_graded(queries.report))
+    for place in (queue, learning):
+        monkeypatch.setattr(place, "job_of", then_graded(job_of), raising=False)
+    if first:
+        assert desk.state("ada", number, "/")["state"] in ("waiting", "graded")
+    else:
+        page, _ = learning.feedback(desk.book, one, Links("/", "/", "/"))
+        assert "data-state" in page or "Right" in page
+    assert desk.state("ada", number, "/")["state"] == "graded"
 
 
 def test_what_was_stored_but_not_queued_is_found(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
