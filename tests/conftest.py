@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,9 @@ LONG_LIVED = ("autograder.oracles", "autograder.daemon", "multiprocessing.resour
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in the background like this, and all that a test starts would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):  # an xdist worker inherits the controller's environment
         return
     home = tempfile.mkdtemp(prefix="ag-")  # short: it holds Unix sockets

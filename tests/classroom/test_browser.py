@@ -116,7 +116,7 @@ def test_what_an_instructor_does_in_a_day(learner: Any, hub: Hub, new_browser: C
     more = {"learner": "ada", "until": "2031-10-07T23:59", "why": "ill"}
     assert "ada: until 2031-10-07 23:59" in do(teacher, "extend", "extension is set", **more)
     assert "Most frequent diagnosis" in teacher.ask(TEXT)
-    do(teacher, "regrade", "in the queue", why="rule 3 was too strict")
+    do(teacher, "regrade", "Nothing was put into the queue", why="rule 3 was too strict")
     teacher.open(f"{pages}queue")
     assert "Queue" in teacher.ask(TEXT)
     teacher.open(f"{pages}learner?name=ada")
