@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,6 @@ pytestmark = pytest.mark.slow
 
 def adam(tensors: Any) -> Adam:
     return Adam(tensors, lr=0.05)
-
-
-@pytest.fixture
-def job() -> Iterator[Callable[..., Job]]:
-    made: list[Job] = []
-
-    def make(**settings: Any) -> Job:
-        made.append(Job(**settings))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def standing(one: Job, index: int) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,6 @@ from server_jobs import Job, Killed, parameters, until, work
 from internals.distributed.errors import DeadlineExceeded, PeerLost, RemoteError
 from internals.distributed.server import Checkpoints, Gradients, TableSpec
 from internals.optim import Adam
-
-
-@pytest.fixture
-def job() -> Iterator[Callable[..., Job]]:
-    made: list[Job] = []
-
-    def make(**settings: Any) -> Job:
-        made.append(Job(**settings))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def adam(tensors: Any) -> Adam:

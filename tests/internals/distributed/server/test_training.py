@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,6 @@ OPTIMIZERS = {
     "momentum": lambda tensors: SGD(tensors, lr=0.1, momentum=0.9),
     "adam": lambda tensors: Adam(tensors, lr=0.05),
 }
-
-
-@pytest.fixture
-def job() -> Iterator[Callable[..., Job]]:
-    made: list[Job] = []
-
-    def make(**settings: Any) -> Job:
-        made.append(Job(**settings))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def test_the_gradients_of_these_tests_are_right() -> None:
