@@ -19,7 +19,7 @@ from internals.distributed.errors import (
     MismatchError,
     PeerLost,
 )
-from internals.distributed.group import Group, join, run_threads
+from internals.distributed.group import Group, join, rendezvous, run_threads
 from internals.distributed.transport import Faults, open_endpoint
 
 WAIT = 20.0
@@ -193,6 +193,20 @@ def test_ranks_that_were_told_of_other_sizes_are_named_on_every_rank() -> None:
     errors = joins([(0, 3), (1, 3), (2, 4)], free_address())
     assert [type(error) for error in errors] == [MismatchError] * 3
     assert all("was told of 4 ranks, rank 0 of 3" in str(error) for error in errors)
+
+
+@pytest.mark.slow
+def test_a_rank_that_comes_after_something_was_found_wrong_is_told_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "LATE", WAIT)
+    address = free_address()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(join, 0, 3, address, deadline=WAIT)
+        until(lambda: is_heard(address))
+        wrong = pool.submit(join, 2, 4, address, deadline=WAIT)
+        time.sleep(0.5)  # by now it was heard; if not, the late one is not late, and is told all the same
+        late = pool.submit(join, 1, 3, address, deadline=WAIT)
+        errors = [one.exception(WAIT) for one in (first, wrong, late)]
+    assert [type(error) for error in errors] == [MismatchError] * 3
 
 
 @pytest.mark.slow
