@@ -63,7 +63,7 @@ def build_site() -> None:
     wanted = sources_digest()
     if (SITE / "index.html").exists() and SITE_STAMP.exists() and SITE_STAMP.read_text(encoding="utf-8") == wanted:
         return
-    say("Building the site (a minute the first time)")
+    say("Building the site (some minutes the first time)")
     if subprocess.run([sys.executable, "book/build.py"], cwd=ROOT, check=False).returncode == 0:
         SITE_STAMP.write_text(wanted, encoding="utf-8")
     elif (SITE / "index.html").exists():
