@@ -11,7 +11,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,9 +172,12 @@ def _ones(shape: Any) -> Any:
     return tuple(1 if size is None else _ones(size) if isinstance(size, tuple) else size for size in shape)
 
 
+_INPUTS = (Node, bool, int, float, np.number, np.bool)
+
+
 def _check_inputs(name: str, inputs: Sequence[Any]) -> None:
     for position, value in enumerate(inputs):
-        if not isinstance(value, Node | bool | int | float | np.number | np.bool):
+        if not isinstance(value, _INPUTS):
             raise GraphError(f"{name}: input {position} is {_told(value)}; expected a node or a number.")
 
 
@@ -188,7 +191,7 @@ def _check_attrs(name: str, attrs: Mapping[str, Any], wanted: Mapping[str, Any],
     if missing:
         raise GraphError(f"{name}: attribute {', '.join(missing)} is missing.")
     for key, value in attrs.items():
-        if not _is(value, wanted.get(key, Any)):
+        if not _test(wanted.get(key, Any))(value):
             expected = getattr(wanted[key], "__name__", str(wanted[key]).replace("collections.abc.", ""))
             raise GraphError(f"{name}: attribute {key} is {_told(value)}; expected {expected}.")
 
@@ -209,26 +212,24 @@ def _types(op: Op) -> Mapping[str, Any]:
     return _OF_GRAPHS.get(op.name) or typing.get_type_hints(inspect.unwrap(op.infer))
 
 
-def _is(value: Any, wanted: Any) -> bool:
-    """Whether a value is of a type, as far as types of attributes go; numbers of NumPy are numbers."""
+@functools.cache
+def _test(wanted: Any) -> Callable[[Any], bool]:
+    """Tells of a value whether it is of a type, as far as types of attributes go; numbers of NumPy are numbers."""
     if wanted is Any:
-        return True
-    origin, parts = typing.get_origin(wanted), typing.get_args(wanted)
+        return lambda value: True
+    origin, parts = typing.get_origin(wanted), tuple(map(_test, typing.get_args(wanted)))
     if origin in (typing.Union, types.UnionType):
-        return any(_is(value, one) for one in parts)
+        return lambda value: any(fits(value) for fits in parts)
     if origin is not None and issubclass(origin, Mapping):
-        return isinstance(value, dict) and all(_is(one, parts[1]) for one in value.values())
+        return lambda value: isinstance(value, dict) and all(map(parts[1], value.values()))
     if origin is not None and issubclass(origin, Sequence):
-        return isinstance(value, tuple | list) and all(_is(one, parts[0]) for one in value)
-    if wanted is bool:
-        return isinstance(value, bool | np.bool)
-    if wanted is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if wanted is float:
-        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if wanted is type(None):
-        return value is None
-    return isinstance(value, wanted)
+        return lambda value: isinstance(value, (tuple, list)) and all(map(parts[0], value))
+    kinds, but = {
+        bool: ((bool, np.bool), ()),
+        int: ((int, np.integer), (bool,)),
+        float: ((int, float, np.number), (bool,)),
+    }.get(wanted, (wanted, ()))
+    return lambda value: isinstance(value, kinds) and not isinstance(value, but)
 
 
 def _told(value: Any) -> str:

@@ -67,18 +67,20 @@ class FunctionGraph(Graph):
         self._recording = is_recording()
         self._constants: dict[Node, Node] = {}
 
-    def add(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "") -> Node:
+    def add(
+        self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "", where: str = ""
+    ) -> Node:
         for attr, value in (attrs or {}).items():
             if op is getitem and isinstance(value, Node | Tensor):
-                return self.add(take, (*inputs, self._index(value)), {"axis": 0}, name=name)
+                return self.add(take, (*inputs, self._index(value)), {"axis": 0}, name=name, where=where)
             if op is getitem and isinstance(value, tuple) and any(isinstance(part, Node) for part in value):
                 raise GraphError("getitem: an index that is known only at run time must stand alone: x[i][j].")
             inside = self.loops or self.outer is not None
             if type(value) is LaterSeed or (attr == "seed" and inside and not self.literal):
                 seed = self._seed(value.source if type(value) is LaterSeed else int(value))
                 rest = {key: kept for key, kept in (attrs or {}).items() if key != attr}
-                return super().add(seeded(op, attr), (*inputs, seed), rest, name=name)
-        return super().add(op, inputs, attrs, name=name)
+                return super().add(seeded(op, attr), (*inputs, seed), rest, name=name, where=where)
+        return super().add(op, inputs, attrs, name=name, where=where)
 
     def own(self, value: Any) -> Any:
         if type(value) is Node and value.graph is self:

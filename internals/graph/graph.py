@@ -110,8 +110,10 @@ class Graph:
 
     # Making nodes
 
-    def add(self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "") -> Node:
-        """A node that runs `op`; its shape and dtype are inferred here.
+    def add(
+        self, op: Op, inputs: Sequence[Any], attrs: dict[str, Any] | None = None, *, name: str = "", where: str = ""
+    ) -> Node:
+        """A node that runs `op`; its shape and dtype are inferred here. `where` is the line that called unless given.
 
         Raises
         ------
@@ -132,7 +134,7 @@ class Graph:
                 raise GraphError(f"{op.name}: the name {taken.name!r} is taken by a node made at {taken.where}.")
             full = self._full(name) if name else self._unique(self._full(op.name))
             self._used.setdefault(full, 1)
-            node = Node(self, op, tuple(inputs), attrs, full, spec, len(self.nodes))
+            node = Node(self, op, tuple(inputs), attrs, full, spec, len(self.nodes), where)
             node.controls = tuple(dict.fromkeys(one for several in self._controls for one in several))
             node.device = self._device[-1] if self._device else None
             self.nodes.append(node)
@@ -154,9 +156,12 @@ class Graph:
             return name
         return self._unique(f"{name}_{count}")
 
-    def placeholder(self, shape: Sequence[int | None], dtype: Any = np.float32, *, name: str = "") -> Node:
+    def placeholder(
+        self, shape: Sequence[int | None], dtype: Any = np.float32, *, name: str = "", where: str = ""
+    ) -> Node:
         """A value that is fed to each run; sizes may be None, to be known then."""
-        node = self.add(PLACEHOLDER, (), {"shape": _known(shape), "dtype": as_dtype("placeholder", dtype)}, name=name)
+        attrs = {"shape": _known(shape), "dtype": as_dtype("placeholder", dtype)}
+        node = self.add(PLACEHOLDER, (), attrs, name=name, where=where)
         node.shape = tuple(shape)
         return node
 

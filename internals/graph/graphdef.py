@@ -255,17 +255,17 @@ class Reader:
             if op in _WITH_FUNCTIONS:
                 functions = {key: self.function(one, line) for key, one in (record.get("functions") or {}).items()}
                 check_call(op, functions, attrs, inputs)
-                node = graph.add(op_of(op, functions, attrs), inputs, {}, name=name)
+                node = graph.add(op_of(op, functions, attrs), inputs, {}, name=name, where=line)
             elif op == PLACEHOLDER.name:
                 if inputs:
                     raise GraphError(f"placeholder: takes no input, got {len(inputs)}.")
                 attrs = checked_attrs(own_ops.PLACEHOLDER, (), attrs)
-                node = graph.placeholder(attrs["shape"], attrs["dtype"], name=name)
+                node = graph.placeholder(attrs["shape"], attrs["dtype"], name=name, where=line)
             else:
                 known = _known(_Named(op))  # type: ignore[arg-type]  # only the name is looked at
                 if known is None:
                     raise GraphError(f"there is no operation called {op!r}")
-                node = graph.add(known, inputs, checked_attrs(known, inputs, attrs), name=name)
+                node = graph.add(known, inputs, checked_attrs(known, inputs, attrs), name=name, where=line)
                 if known is GRADIENT:
                     node.shape = inputs[2 * attrs["outputs"] + attrs["index"]].shape
             self._sizes.check(node)

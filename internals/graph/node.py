@@ -68,7 +68,15 @@ class Node(Operators):
     )  # fmt: skip
 
     def __init__(
-        self, graph: Graph, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str, spec: Any, order: int
+        self,
+        graph: Graph,
+        op: Op,
+        inputs: tuple[Any, ...],
+        attrs: dict[str, Any],
+        name: str,
+        spec: Any,
+        order: int,
+        where: str = "",
     ) -> None:
         self.graph, self.op, self.inputs, self.attrs, self.name, self.order = graph, op, inputs, attrs, name, order
         several = isinstance(spec, tuple)
@@ -76,7 +84,7 @@ class Node(Operators):
         self.dtype: Any = tuple(one.dtype for one in spec) if several else spec.dtype
         self.controls: tuple[Node, ...] = ()
         self.device: str | None = None
-        self.where = line_outside()
+        self.where = where or line_outside()
 
     @property
     def ndim(self) -> int:
@@ -132,8 +140,11 @@ def specs(node: Node) -> list[tuple[Shape, np.dtype]]:
     return [(node.shape, node.dtype)]
 
 
+_name_of = functools.cache(lambda dtype: dtype.name)  # NumPy puts it together anew each time
+
+
 def spec_text(shape: Shape, dtype: np.dtype) -> str:
-    return f"{dtype.name}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    return f"{_name_of(dtype)}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 def line_outside() -> str:

@@ -43,9 +43,8 @@ def check_record(record: Mapping[str, Any]) -> None:
     ------
     GraphError
     """
-    for wrong, (needed, fits) in _NODE.items():
-        if _fits(record, wrong, needed, fits):
-            continue
+    wrong = _unfit(record, _NODE)
+    if wrong is not None:
         name, op = record.get("name"), record.get("op")
         raise GraphError(
             f"graph: {record['line']}: {name}, {op}: its {wrong} are missing or of the wrong kind: "
@@ -60,7 +59,7 @@ def check_function(name: str, function: Mapping[str, Any]) -> None:
     ------
     GraphError
     """
-    wrong = next((key for key, (needed, fits) in _FUNCTION.items() if not _fits(function, key, needed, fits)), None)
+    wrong = _unfit(function, _FUNCTION)
     if wrong is None and not 0 <= function["captures"] <= len(function["inputs"]):
         wrong = "captures"
     if wrong is not None:
@@ -69,8 +68,13 @@ def check_function(name: str, function: Mapping[str, Any]) -> None:
         )
 
 
-def _fits(part: Mapping[str, Any], key: str, needed: bool, fits: Callable[[Any], bool]) -> bool:
-    return fits(part[key]) if part.get(key) is not None else not needed
+def _unfit(part: Mapping[str, Any], wanted: Mapping[str, tuple[bool, Callable[[Any], bool]]]) -> str | None:
+    """The first key whose value is missing, or is not of the kind that it must be."""
+    for key, (needed, fits) in wanted.items():
+        value = part.get(key)
+        if needed if value is None else not fits(value):
+            return key
+    return None
 
 
 def _text(value: Any) -> bool:

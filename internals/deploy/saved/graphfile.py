@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ def _plain(data: bytes) -> dict[str, Any]:
             whole = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"it is neither a binary graph nor JSON ({error})") from None
-    _check_depth(whole)
+        _check_depth(whole)
     if not isinstance(whole, dict):
         raise FormatError(f"it holds a {type(whole).__name__} in place of a graph")
     return whole
@@ -146,15 +146,18 @@ def _listed(record: Mapping[str, Any]) -> list[Any]:
 
 
 def _record(row: list[Any]) -> dict[str, Any]:
-    record = {key: value for key, value in zip(KEYS, row, strict=False) if value is not None}
+    record = {key: row[place] for key, place in _ORDER if place < len(row) and row[place] is not None}
     record["inputs"] = [{"node": one} if isinstance(one, str) else _unraw(one) for one in record["inputs"]]
     if "attrs" in record:
         record["attrs"] = _unraw(record["attrs"])
-    return {key: record[key] for key in _ORDER if key in record}
+    return record
 
 
-_ORDER = ("name", "op", "inputs", "type", "functions", "attrs", "controls", "device", "where")
-"""The order in which graphs write the keys of a node."""
+_ORDER = [
+    (key, KEYS.index(key))
+    for key in ("name", "op", "inputs", "type", "functions", "attrs", "controls", "device", "where")
+]
+"""The keys of a node in the order in which graphs write them, with their places in the binary form."""
 
 
 def _raw(value: Any) -> Any:
@@ -180,19 +183,17 @@ def _unraw(value: Any) -> Any:
     return [_unraw(one) for one in value] if isinstance(value, list) else value
 
 
+_NESTED = (dict, list)
+
+
 def _check_depth(value: Any) -> None:
-    layer, depth = [value], 0
+    layer, depth = [value] if type(value) in _NESTED else [], 0
     while layer:
         depth += 1
         if depth > DEEPEST:
             raise FormatError(f"its values are nested more than {DEEPEST} deep")
-        layer = [one for part in layer for one in _parts(part) if isinstance(one, dict | list)]
-
-
-def _parts(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        return iter(value.values())
-    return iter(value)
+        parts = [part.values() if type(part) is dict else part for part in layer]
+        layer = [one for part in parts for one in part if type(one) in _NESTED]
 
 
 def _check_sizes(nodes: list[Any], functions: dict[str, Any]) -> None:
