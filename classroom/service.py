@@ -43,6 +43,7 @@ class OnHub:
     current_user: Any
     settings: dict[str, Any]
     request: Any
+    hub_auth: Any
 
     @property
     def learner(self) -> str:
@@ -53,6 +54,12 @@ class OnHub:
         if self.request.headers.get("Authorization"):
             _ = self.current_user
         super().check_xsrf_cookie()  # type: ignore[misc]
+
+    def has_logged_in(self) -> bool:
+        """The hub does not say who sent a form whose token is wrong; the cookie of a log-in is there all the same."""
+        if self.hub_auth.get_token(self, in_cookie=False):
+            return bool(self.current_user)
+        return bool(self.hub_auth.get_token(self))
 
     @property
     def links(self) -> views.Links:

@@ -86,6 +86,21 @@ class Refusal(web.HTTPError):
         self.words = words
 
 
+class NotLoggedIn(Refusal):
+    """Nobody has logged in; a person is told otherwise than a program."""
+
+    def __init__(self, as_json: bool) -> None:
+        super().__init__(403, say("refusal.log_in" if as_json else "refusal.log_in_first"))
+
+
+def address(sent: str) -> urllib.parse.SplitResult:
+    """The parts of an address that a browser sent; of what is none, nothing."""
+    try:
+        return urllib.parse.urlsplit(sent)
+    except ValueError:
+        return urllib.parse.urlsplit("")
+
+
 def attachment(name: str) -> str:
     """The ``Content-Disposition`` of a download of that name, whatever is in the name (RFC 6266)."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "download"
@@ -140,7 +155,7 @@ class LearnerPage(Base):
             return
         if not self.current_user:
             if self.as_json or self.request.method not in ("GET", "HEAD"):
-                raise Refusal(403, say("refusal.log_in"))
+                raise NotLoggedIn(self.as_json)
             self.redirect(url_concat(self.get_login_url(), {"next": self.request.uri or "/"}))
             return
         if self.request.method not in ("GET", "HEAD"):
@@ -151,7 +166,7 @@ class LearnerPage(Base):
     def _refuse_strangers(self) -> None:
         """Refuse what a browser says comes from another site, before anything else looks at it."""
         origin = self.request.headers.get("Origin")
-        other = origin is not None and urllib.parse.urlsplit(origin).netloc != self.request.host
+        other = origin is not None and address(origin).netloc != self.request.host
         if other or self.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise Refusal(403, say("refusal.other_site"))
 
@@ -163,6 +178,16 @@ class LearnerPage(Base):
             self.check_xsrf_cookie()
         except web.HTTPError as error:
             raise Refusal(403, say("refusal.stale_form")) from error
+
+    def has_logged_in(self) -> bool:
+        """Whether somebody is known here, be it that what they sent is not taken."""
+        return bool(self.current_user)
+
+    def _came_from(self) -> str:
+        """The page of ours with the form that was sent, which asks to log in where that is needed."""
+        page = address(self.request.headers.get("Referer", ""))
+        ours = page.netloc == self.request.host and page.path.startswith(self.links.grades)
+        return page._replace(scheme="", netloc="").geturl() if ours else self.links.grades
 
     @property
     def form_token(self) -> str:
@@ -202,16 +227,19 @@ class LearnerPage(Base):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         fault = kwargs.get("exc_info", (None, None, None))[1]
         phrase = http.client.responses.get(status_code, "Error")
-        words = fault.words if isinstance(fault, Refusal) else f"{phrase}."
         if status_code == 403 and isinstance(fault, web.HTTPError) and "xsrf" in (fault.log_message or "").lower():
-            words = say("refusal.stale_form")  # the base looked at the form before we did
+            # The base looked at the form before we did, and before anybody had asked who it is.
+            catalogue.speak(self.language)
+            fault = Refusal(403, say("refusal.stale_form")) if self.has_logged_in() else NotLoggedIn(self.as_json)
+        words = fault.words if isinstance(fault, Refusal) else f"{phrase}."
         self.set_header("Content-Security-Policy", views.policy())
         if self.as_json:
             self.set_header("Content-Type", "application/json")
             self.finish(json.dumps({"status": status_code, "reason": words}))
         else:
             self.set_header("Content-Type", "text/html; charset=UTF-8")
-            self.finish(views.message(self.links, f"{status_code}: {phrase}", words))
+            way = self._came_from() if isinstance(fault, NotLoggedIn) else ""
+            self.finish(views.message(self.links, f"{status_code}: {phrase}", words, log_in=way))
 
 
 class LearnerData(LearnerPage):

@@ -109,6 +109,6 @@ def render(template: str, links: Links, *scripts: str, **values: object) -> str:
     return _templates().get_template(template).render(links=links, css=Markup(css()), scripts=found, **values)
 
 
-def message(links: Links, title: str, text: str, command: str = "") -> str:
-    """A page that says one thing, such as why there is no other page."""
-    return render("message.html", links, title=title, text=text, command=command)
+def message(links: Links, title: str, text: str, command: str = "", log_in: str = "") -> str:
+    """A page that says one thing, such as why there is no other page; `log_in` is an address at which one can."""
+    return render("message.html", links, title=title, text=text, command=command, log_in=log_in)

@@ -260,11 +260,19 @@ def test_learners_see_no_class_and_instructors_do(hub: Hub, teacher: Session, of
 def test_a_form_of_another_site_does_nothing(hub: Hub, tmp_path: Any) -> None:
     session = hub.session("ada")
     data = submission(RULES, tmp=tmp_path)
-    assert hand_in(session, data, X_XSRFToken="wrong").status == 403
+    stale = hand_in(session, data, X_XSRFToken="wrong")
+    assert stale.status == 403
+    assert "older than your log-in" in stale.json()["reason"]
     assert hand_in(session, data, Origin="https://elsewhere.example").status == 403
     assert hand_in(session, data, Sec_Fetch_Site="cross-site").status == 403
     anyone = Session(hub.base)
-    assert anyone.ask(GRADING + "api/submissions", b"{}").status == 403
+    for sent in ({}, {"Authorization": "token of-nobody"}):
+        unknown = anyone.ask(GRADING + "api/submissions", b"{}", **sent)
+        assert unknown.status == 403
+        assert unknown.json()["reason"].startswith("Log in first")
+    form = anyone.ask(GRADING + "autograder/class/people", b"do=enrol")
+    assert form.status == 403
+    assert f'<a href="{GRADING}autograder/">Log in</a>' in form.text
     assert anyone.ask(GRADING + "api/labs").status == 403
     assert hand_in(session, data).status == 202
 

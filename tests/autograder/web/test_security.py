@@ -75,6 +75,35 @@ def test_without_a_log_in_there_is_nothing(class_: Class, path):
         assert answer.headers["Location"].startswith("/login?next=%2Fservices%2Fgrades%2F")
 
 
+def test_a_form_without_a_log_in_is_told_to_log_in(class_: Class):
+    """It is not older than a log-in that nobody has made."""
+    nobody = class_.as_("")
+    page = f"{class_.address}class/lab/{LAB}?as=table"
+    answer = nobody.post(f"class/lab/{LAB}", FORM | {"do": "hold"}, token=False, Referer=page)
+    assert answer.status == 403
+    assert "Log in first" in answer.text
+    assert "older than" not in answer.text
+    assert f'<a href="{BASE}autograder/class/lab/{LAB}?as=table">Log in</a>' in answer.body
+    asked = nobody.get(f"class/lab/{LAB}")
+    assert (asked.status, asked.headers["Location"].split("?")[0]) == (302, "/login")
+    chinese = nobody.post("language", {"language": "en"}, token=False, Accept_Language="zh-CN")
+    assert "请先登录" in chinese.text
+
+
+@pytest.mark.parametrize("referer", ["", "https://evil.example/x", "javascript:alert(1)", "http://[", "//evil.example"])
+def test_the_way_to_log_in_never_leads_elsewhere(class_: Class, referer):
+    answer = class_.as_("").post("language", {"language": "zh"}, token=False, Referer=referer)
+    assert answer.status == 403
+    assert f'<a href="{BASE}autograder/">Log in</a>' in answer.body
+
+
+def test_a_form_with_a_log_in_and_an_old_token_is_told_so(class_: Class):
+    answer = class_.as_("ines").post("language", {"language": "zh"}, token=False)
+    assert answer.status == 403
+    assert "older than your log-in" in answer.text
+    assert ">Log in<" not in answer.body
+
+
 @pytest.mark.parametrize("do", [*ACTS, *FORMS, "compare"])
 def test_no_act_of_the_class_is_done_for_a_learner(class_: Class, do):
     before = changes(class_)
@@ -110,6 +139,7 @@ CROSS_SITE = [
     pytest.param({"token": False}, id="no token"),
     pytest.param({"Origin": "https://evil.example"}, id="other origin"),
     pytest.param({"Origin": "null"}, id="no origin"),
+    pytest.param({"Origin": "http://["}, id="an origin that is no address"),
     pytest.param({"Sec_Fetch_Site": "cross-site"}, id="cross-site"),
     pytest.param({"Sec_Fetch_Site": "same-site"}, id="another subdomain"),
     pytest.param({"Cookie": "who=ines; _xsrf=2|00000000|00000000000000000000000000000000|1"}, id="planted cookie"),
