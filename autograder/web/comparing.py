@@ -27,6 +27,9 @@ from autograder.web.forms import Form, FormError
 
 LONGEST = 1800.0
 """Seconds until a comparison is given up."""
+MOST_MEMORY = 4 << 30
+"""Bytes of a comparison's process; what a class hands in is far below."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 ROOT = Path(__file__).parents[2]
 
 
@@ -116,6 +119,7 @@ class Comparisons:
                 input=json.dumps(request),  # not on the command line, where others would read a database's password
                 env={
                     **os.environ,
+                    **ONE_THREAD,
                     "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
                 },
                 capture_output=True,
@@ -172,10 +176,27 @@ def compare(request: dict[str, Any]) -> Compared:
     return Compared(asdict(found), submissions, now().isoformat(timespec="seconds"), request["by"])
 
 
-def main() -> int:
+def stand_back() -> None:
+    """Let who waits for a page or a grade go before, take no more memory than is meant, and end some day.
+
+    The server watches the clock as well; a comparison outlives it where it is stopped.
+    """
+    import resource
+
     with contextlib.suppress(OSError):
-        os.nice(10)  # who waits for a page or a grade goes before
-    print(json.dumps(asdict(compare(json.load(sys.stdin)))))
+        os.nice(10)
+    for kind, most in ((resource.RLIMIT_AS, MOST_MEMORY), (resource.RLIMIT_CPU, int(LONGEST))):
+        with contextlib.suppress(OSError, ValueError):  # a lower limit is set already, or this system has none
+            resource.setrlimit(kind, (most, most))
+
+
+def main() -> int:
+    stand_back()
+    try:
+        print(json.dumps(asdict(compare(json.load(sys.stdin)))))
+    except MemoryError:
+        print(f"it takes more than {MOST_MEMORY >> 30} GiB of memory", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -111,6 +112,28 @@ def test_one_lab_at_a_time_and_a_comparison_that_fails_is_said(fresh: Class, mon
     go_on.set()
     wait()
     assert "came to nothing: No space left on device" in ines.get(PAGE).text
+
+
+BROAD = """
+import os, resource, sys
+from autograder.web import comparing
+def compare(request):
+    assert os.getpriority(os.PRIO_PROCESS, 0) >= 10
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    assert resource.getrlimit(resource.RLIMIT_CPU)[0] == comparing.LONGEST
+    return bytearray(comparing.MOST_MEMORY)
+comparing.compare = compare
+sys.exit(comparing.main())
+"""
+
+
+def test_a_comparison_stands_back_for_grading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process of one thread, at a low priority, with an end to its time and its memory, which is said."""
+    run = comparing.subprocess.run
+    monkeypatch.setattr(comparing.subprocess, "run", lambda _, **how: run([sys.executable, "-c", BROAD], **how))
+    comparisons = Comparisons()
+    comparisons._compare({"lab": LAB})
+    assert comparisons.fault(LAB) == "it takes more than 4 GiB of memory"
 
 
 @pytest.mark.parametrize(
