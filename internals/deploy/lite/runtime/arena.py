@@ -59,7 +59,7 @@ def place(blocks: Sequence[Block]) -> int:
         size = _placed(order)
         if size < best:
             best, chosen = size, [block.offset for block in blocks]
-    for block, offset in zip(blocks, chosen, strict=True):
+    for block, offset in zip(blocks, chosen):
         block.offset = offset
     return best
 

@@ -83,7 +83,7 @@ class Interpreter:
         verify: bool = True,
         limit: int = LARGEST_ARENA,
     ) -> None:
-        if isinstance(source, str | os.PathLike):
+        if isinstance(source, (str, os.PathLike)):
             import mmap  # not where there are no files to map, as in a browser
 
             with open(source, "rb") as file:
@@ -132,7 +132,7 @@ class Interpreter:
             for i, value in enumerate(values)
         ]  # fmt: skip
         arrays = self.arrays
-        for operator, kernel, room in zip(self.model.operators, kernels, rooms, strict=True):
+        for operator, kernel, room in zip(self.model.operators, kernels, rooms):
             working, at = [], room.offset
             for shape, dtype in kernel.room:
                 working.append(_view(memory, at, shape, dtype))
@@ -164,7 +164,7 @@ class Interpreter:
         of_value: dict[int, Block] = {}
         for i in self.model.inputs:
             of_value[i] = Block(values[i].name, self._bytes(values[i]), -1, last.get(i, -1))
-        for step, (operator, kernel) in enumerate(zip(self.model.operators, kernels, strict=True)):
+        for step, (operator, kernel) in enumerate(zip(self.model.operators, kernels)):
             out, first = operator.outputs[0], operator.inputs[0]
             size = self._bytes(values[out])
             end = last.get(out, step)

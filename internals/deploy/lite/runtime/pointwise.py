@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,7 +42,7 @@ class Binary(Chunked):
     def check(self) -> None:
         other = self.values[1]
         try:
-            shape = np.broadcast_shapes(self.x.shape, other.shape)
+            shape = np.broadcast(*(np.broadcast_to(0, value.shape) for value in self.values)).shape
         except ValueError:
             self.refuse("the shapes do not fit one another")
         self.expect(shape)
@@ -290,7 +289,7 @@ class Mean(Chunked):
             np.mean(x, axis=1, out=self.result)
             return
         total, more = self.working[1]
-        for image, out in zip(x, self.result, strict=True):
+        for image, out in zip(x, self.result):
             total.fill(-self.offset)
             for start in range(0, self.count, self.step):
                 part = self.working[0][: min(self.step, self.count - start)]
@@ -347,7 +346,7 @@ class Pad(Kernel):
         given, rank = self.parameters_given, len(self.x.shape)
         if len(given) != 2 * rank or min(given, default=0) < 0:
             self.refuse("expected two counts for each axis, none below 0")
-        pairs = list(zip(given[::2], given[1::2], self.x.shape, strict=True))
+        pairs = list(zip(given[::2], given[1::2], self.x.shape))
         self.expect([before + size + after for before, after, size in pairs])
         self.inner = tuple([slice(before, before + size) for before, _, size in pairs])
         self.zero = self.x.one[1] if self.integer else 0
@@ -373,10 +372,10 @@ class Concat(Kernel):
             self.refuse("the sizes of the other axes differ")
         ends = np.cumsum([0, *(v.shape[axis] for v in self.values)]).tolist()
         self.expect([*self.x.shape[:axis], ends[-1], *self.x.shape[axis + 1 :]])
-        self.places = [(*[slice(None)] * axis, slice(*pair)) for pair in itertools.pairwise(ends)]
+        self.places = [(*[slice(None)] * axis, slice(*pair)) for pair in zip(ends, ends[1:])]
 
     def run(self) -> None:
-        for place, array in zip(self.places, self.arrays, strict=True):
+        for place, array in zip(self.places, self.arrays):
             np.copyto(self.result[place], array)
 
 

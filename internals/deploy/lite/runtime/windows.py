@@ -23,9 +23,9 @@ class Windowed(Kernel):
         if size[0] * size[1] > 2**14:
             self.refuse(f"a window of {size[0]} x {size[1]} is larger than {2**14:,} places")
         self.size, self.stride, self.dilation, self.padding = size, stride, dilation, padding
-        self.reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+        self.reach = [d * (k - 1) + 1 for k, d in zip(size, dilation)]
         self.padded = self.x.shape[1] + sum(padding[:2]), self.x.shape[2] + sum(padding[2:])
-        counts = [(n - r) // s + 1 for n, r, s in zip(self.padded, self.reach, stride, strict=True)]
+        counts = [(n - r) // s + 1 for n, r, s in zip(self.padded, self.reach, stride)]
         if min(counts) < 1:
             self.refuse(f"a window that reaches over {self.reach} does not fit an image of {self.padded}")
         return counts[0], counts[1], self.x.shape[3]
@@ -165,7 +165,7 @@ class MaxPool(Windowed):
     def check(self) -> None:
         given = self.parameters_given
         height, width, channels = self.geometry(given[:2], given[2:4], (1, 1), given[4:8])
-        if any(p >= k for p, k in zip(self.padding, (given[0], given[0], given[1], given[1]), strict=True)):
+        if any(p >= k for p, k in zip(self.padding, (given[0], given[0], given[1], given[1]))):
             self.refuse("a window could see nothing but padding")
         self.expect((self.x.shape[0], height, width, channels))
         if self.x.grid != self.out.grid:
