@@ -1,5 +1,9 @@
 """The eager Tensor: compute at once, and write down what was done."""
 
+import sys
+from types import ModuleType
+from typing import Any, NoReturn
+
 from internals.tensor.eager import run_eagerly, wrap
 from internals.tensor.fill import arange, eye, full, linspace, normal, ones, uniform, zeros
 from internals.tensor.node import (
@@ -36,3 +40,16 @@ __all__ = [
     "wrap",
     "zeros",
 ]
+
+
+class _Package(ModuleType):
+    """Other libraries make a tensor with a function of this package's name."""
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(
+            "internals.tensor is a package, not a function. A tensor is made by its class: internals.Tensor(data, "
+            "dtype=..., device=..., requires_grad=...); see also zeros, ones, full, arange and normal."
+        )
+
+
+sys.modules[__name__].__class__ = _Package

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+import internals
 from internals import Tensor, enable_grad, no_grad, ops
 from internals.tensor import is_recording
 
@@ -39,6 +40,11 @@ def test_what_numbers_become() -> None:
     assert Tensor(np.float64(2)).dtype == np.float64
     assert Tensor([1, 2], dtype="float16").dtype == np.float16
     assert Tensor([Tensor(1.0), Tensor(2.0)]).shape == (2,)
+
+
+def test_who_calls_the_package_is_told_what_makes_a_tensor() -> None:
+    with pytest.raises(TypeError, match=r"internals\.tensor is a package.*internals\.Tensor\(data"):
+        internals.tensor([1, 2], requires_grad=True)  # type: ignore[operator]
 
 
 def test_it_copies_what_it_is_made_from() -> None:
