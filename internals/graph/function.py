@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import Array, Device, cpu, device_of
+from internals.device import Array, Device, base_array, cpu, device_of
 from internals.graph.gradients import gradients
 from internals.graph.graph import Graph, being_built
 from internals.graph.node import STOP_GRADIENT, GraphError, Node
@@ -93,7 +93,7 @@ class FunctionGraph(Graph):
             shape, dtype = value.shape, value.dtype
             node = self.placeholder(shape, dtype, name=f"captured_{len(self.captures)}")
             self._captured[id(value)] = value, node
-            self.captures.append(value)
+            self.captures.append(base_array(value, "graph") if is_array(value) else value)
             self.capture_nodes.append(node)
         return self.own(self._captured[id(value)][1])
 

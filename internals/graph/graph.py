@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from internals.device import base_array
 from internals.graph.node import GraphError, Node, infer
 from internals.ops.rules import promoted
 from internals.ops.spec import Spec, as_dtype
@@ -167,7 +168,7 @@ class Graph:
 
     def constant(self, value: Any, dtype: Any = None, *, name: str = "") -> Node:
         """A value that stays."""
-        array = value.data if isinstance(value, Tensor) else value
+        array = base_array(value.data if isinstance(value, Tensor) else value, "constant")
         if not is_array(array):
             array = Tensor(array, dtype=dtype).data
         elif dtype is not None:

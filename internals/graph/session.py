@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.device import Array, Device, cpu, device_of, move
+from internals.device import Array, Device, base_array, cpu, device_of, move
 from internals.device import device as device_called
 from internals.graph.executor import Executor, Timeline
 from internals.graph.graph import NO_OP, PLACEHOLDER, Graph
@@ -299,7 +299,10 @@ class Session:
             raise GraphError(f"session: the keys of feeds are nodes, got {type(node).__name__}.")
         if node.graph is not self.graph:
             raise GraphError(f"session: {node.name} (made at {node.where}) is fed, but is a node of another graph.")
-        array = value.data if isinstance(value, Tensor) else value
+        try:
+            array = base_array(value.data if isinstance(value, Tensor) else value, "a feed")
+        except TypeError as error:
+            raise GraphError(f"session: {node.name} (made at {node.where}): {error}") from None
         if pieces.check_feed is not None:
             return pieces.check_feed(node.name, node.shape, node.dtype.name, np.asarray(array))
         try:

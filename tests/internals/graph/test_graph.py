@@ -10,6 +10,7 @@ import pytest
 
 from internals import Tensor, grad, ops
 from internals.graph import Graph, GraphError, Session, assign, gradients, read, scan, while_loop
+from internals.trace import function
 
 
 def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -214,3 +215,33 @@ def test_a_call_that_makes_no_sense_says_so(call: Callable[..., Any], message: s
         x = graph.placeholder((2, 2), name="x")
         with pytest.raises((GraphError, TypeError), match=message):
             call(graph, x, session)
+
+
+def fed(given: np.ndarray, x: np.ndarray) -> list[Any]:
+    with Graph() as graph:
+        node = graph.placeholder((2, 2))
+        product = node * x
+    itself, product = Session(graph).run([node, product], {node: given})
+    return [itself * x, product]
+
+
+def held(given: np.ndarray, x: np.ndarray) -> list[Any]:
+    with Graph() as graph:
+        node = graph.placeholder((2, 2))
+        products = [node * given, node * graph.constant(given)]
+    return Session(graph).run(products, {node: x})
+
+
+def captured(given: np.ndarray, x: np.ndarray) -> list[Any]:
+    return [function(lambda tensor: tensor * given)(Tensor(x)).numpy()]
+
+
+@pytest.mark.parametrize("program", [fed, held, captured])
+def test_arrays_of_a_subclass_are_taken_as_a_tensor_takes_them(program: Callable[..., list[Any]]) -> None:
+    """The product of two matrices would be another one, and whatever reads a masked array has no entry for the mask."""
+    x = random(2, 2)
+    for got in program(x.view(np.matrix), x):
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, x * x)
+    with pytest.raises((GraphError, TypeError), match=r"a masked array has entries without a value.*x\.filled"):
+        program(np.ma.masked_array(x, x > 0), x)
