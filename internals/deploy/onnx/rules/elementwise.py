@@ -239,15 +239,47 @@ def _negative(b: Builder, x: Value) -> Name:
     return b.op("Or", b.op("Less", x, zero), b.op("Less", b.op("Reciprocal", x), zero))
 
 
+@rule("floor_divide")
+def _floor_divide(b: Builder, node: Node, x: Value, y: Value) -> Name:
+    if not x.is_float:
+        return b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
+    rest, moves = _rest(b, x, y)
+    whole = b.op("Round", b.op("Div", b.op("Sub", x, rest), y))
+    return b.op(
+        "Where",
+        b.op("Equal", y, b.like(0, y)),
+        b.op("Div", x, y),
+        b.op("Where", moves, b.op("Sub", whole, b.like(1, x)), whole),
+    )
+
+
+@rule("floor_divide")
+def _floor_divide(b: Builder, node: Node, x: Value, y: Value) -> Name:
+    if not x.is_float:
+        return b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
+    rest, moves = _rest(b, x, y)
+    whole = b.op("Round", b.op("Div", b.op("Sub", x, rest), y))
+    return b.op(
+        "Where",
+        b.op("Equal", y, b.like(0, y)),
+        b.op("Div", x, y),
+        b.op("Where", moves, b.op("Sub", whole, b.like(1, x)), whole),
+    )
+
+
 @rule("remainder")
 def _remainder(b: Builder, node: Node, x: Value, y: Value) -> Name:
     if not x.is_float:
         return b.op("Mod", x, y)
-    # Mod of floating numbers has the sign of x; here it is that of y.
+    rest, moves = _rest(b, x, y)
+    return b.op("Where", moves, b.op("Add", rest, y), rest)
+
+
+def _rest(b: Builder, x: Value, y: Value) -> tuple[Name, Name]:
+    """What is left of x, of the sign of x as Mod has it; and whether that of y is the other, so that one y more is."""
     rest, zero = b.op("Mod", x, y, fmod=1), b.like(0, x)
     differs = b.op("Xor", b.op("Less", rest, zero), b.op("Less", y, zero))
-    moves = b.op("And", differs, b.op("Not", b.op("Equal", rest, zero)))
-    return b.op("Where", moves, b.op("Add", rest, y), rest)
+    return rest, b.op("And", differs, b.op("Not", b.op("Equal", rest, zero)))
 
 
 @rule("logaddexp")
