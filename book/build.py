@@ -14,7 +14,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +27,15 @@ LOG = BOOK / "_build" / "build.log"
 MATHJAX = ROOT / "node_modules" / "mathjax"
 # What a page with formulas can ask MathJax for: the engine, its fonts, TeX packages loaded on use, and speech.
 MATHJAX_PARTS = ("tex-mml-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
+
+# Python and NumPy for the page on which the reader's browser runs a model. Of the 270 MB of that package a page needs
+# 28 MB, and only who builds the site needs those: so it has a lock of its own, and is not kept in node_modules.
+BROWSER = BOOK / "browser"
+PYODIDE = "@pyodide/pyodide"
+PYODIDE_PARTS = (
+    "pyodide.js", "pyodide.asm.js", "pyodide.asm.wasm", "pyodide.asm.data", "packages.json", "numpy.js", "numpy.data",
+)  # fmt: skip
+RUNTIME = ROOT / "internals" / "deploy" / "lite" / "runtime"
 
 COMMAND = ["build", ".", "--config", "_config.yml", "--toc", "book/_toc.yml", "--path-output", "book"]
 STRICT = ["-W", "-n", "--keep-going"]
@@ -46,7 +57,7 @@ class CannotBuild(Exception):
 
 def install_assets() -> None:
     """Copy MathJax from npm's folder to ``book/_static/mathjax``, fetching it first where it is missing."""
-    wanted = _mathjax_version(ROOT / "package-lock.json")
+    wanted = _locked("mathjax", ROOT / "package-lock.json")
     if not (MATHJAX / "es5" / MATHJAX_PARTS[0]).exists():
         npm = shutil.which("npm")
         if npm is None:
@@ -54,12 +65,7 @@ def install_assets() -> None:
                 "npm is not installed, and the formulas need MathJax from it; install Node.js 18 or newer"
             )
         print("book: fetching MathJax with npm ci", flush=True)
-        done = subprocess.run(
-            [npm, "ci", "--no-audit", "--no-fund"], cwd=ROOT, check=False, capture_output=True, text=True
-        )
-        if done.returncode:
-            reason = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise CannotBuild(f"npm ci failed: {reason[0]}")
+        _npm_ci(npm, ROOT)
     target = BOOK / "_static" / "mathjax"
     stamp = target / "VERSION"
     if stamp.exists() and stamp.read_text() == wanted:
@@ -75,8 +81,54 @@ def install_assets() -> None:
     stamp.write_text(wanted)
 
 
-def _mathjax_version(lock: Path) -> str:
-    return json.loads(lock.read_text())["packages"]["node_modules/mathjax"]["version"]
+def install_browser() -> None:
+    """Put what chapter 22's page runs into ``book/_static/pyodide``: the interpreter, Python and NumPy.
+
+    The interpreter's own files are packed anew each time. Where Python can't be fetched, the site does without; the
+    page says so to who wants it.
+    """
+    target = BOOK / "_static" / "pyodide"
+    target.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target / "interpreter.zip", "w") as packed:
+        for file in sorted(RUNTIME.glob("*.py")):
+            packed.writestr(zipfile.ZipInfo(f"runtime/{file.name}"), file.read_bytes(), zipfile.ZIP_DEFLATED)
+        session = BOOK / "_static" / "edge" / "session.py"
+        packed.writestr(zipfile.ZipInfo(session.name), session.read_bytes(), zipfile.ZIP_DEFLATED)
+    wanted, stamp = _locked(PYODIDE, BROWSER / "package-lock.json"), target / "VERSION"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    stamp.unlink(missing_ok=True)
+    npm = shutil.which("npm")
+    try:
+        if npm is None:
+            raise CannotBuild("npm is not installed")
+        print(f"book: fetching Pyodide {wanted} with npm ci (185 MB, of which 28 MB are kept)", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("package.json", "package-lock.json"):
+                shutil.copy2(BROWSER / name, folder)
+            _npm_ci(npm, Path(folder))
+            package = Path(folder, "node_modules", PYODIDE)
+            for part in PYODIDE_PARTS:
+                shutil.copy2(package / "dist" / part, target / part)
+            shutil.copy2(package / "LICENSE", target / "LICENSE")
+    except (CannotBuild, OSError) as reason:
+        print(f"book: chapter 22 runs nothing in the browser: Pyodide could not be fetched: {reason}", flush=True)
+        return
+    stamp.write_text(wanted)
+
+
+def _npm_ci(npm: str, folder: Path) -> None:
+    """Install what the lock in `folder` says; npm compares every package with the lock's checksum."""
+    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+        raise CannotBuild(f"npm ci failed: {reason[0]}")
+
+
+def _locked(package: str, lock: Path) -> str:
+    """The version that a lock names."""
+    return json.loads(lock.read_text())["packages"][f"node_modules/{package}"]["version"]
 
 
 def run_jupyter_book(extra: list[str]) -> tuple[int, list[str]]:
@@ -129,6 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         install_assets()
+        install_browser()
         status, problems = run_jupyter_book(["--all"] if options.all else [])
         if status:
             # Sphinx warns about a page when it reads it; a page that warned must be read again until it no longer does.

@@ -44,7 +44,7 @@ def site_sources() -> Iterator[Path]:
     for folder in ("book", "chapters", "labs", "internals"):
         for directory, folders, names in os.walk(ROOT / folder):
             folders[:] = sorted(
-                name for name in folders if not name.startswith((".", "_build", "__pycache__", "mathjax"))
+                name for name in folders if not name.startswith((".", "_build", "__pycache__", "mathjax", "pyodide"))
             )
             yield from (Path(directory, name) for name in sorted(names))
 

@@ -61,6 +61,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (book / "index.html").write_text("<h1>The book</h1>")
     (book / "chapter" / "index.html").write_text("<h1>A chapter</h1>")
     (book / "figure.svg").write_text("<svg/>")
+    (book / "_static" / "edge").mkdir(parents=True)
+    for script in ("worker.js", "page.js"):
+        (book / "_static" / "edge" / script).write_text("1;")
     (book / "leak").symlink_to(home)
     labs.mkdir()
     (labs / "lab05_tape.ipynb").write_text("{}")
@@ -198,6 +201,14 @@ def test_book_with_index_of_every_folder(server):
     assert figure.headers["Content-Type"] == "image/svg+xml"
     assert "default-src 'self'" in figure.headers["Content-Security-Policy"]
     assert server.get("/book/", method="HEAD").body == ""
+
+
+def test_only_the_worker_that_runs_webassembly_may_compile(server):
+    allowed = {
+        path: "'unsafe-eval'" in server.get(f"/book/{path}").headers["Content-Security-Policy"]
+        for path in ("", "chapter/", "_static/edge/worker.js", "_static/edge/page.js", "_static/edge/worker.js/")
+    }
+    assert [path for path, may in allowed.items() if may] == ["_static/edge/worker.js"]
 
 
 @pytest.mark.parametrize(
