@@ -73,6 +73,7 @@ from internals.ops.functions import (
     clamp,
     cosh,
     exp2,
+    floor_divide,
     hypot,
     isfinite,
     isinf,

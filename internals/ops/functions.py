@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from internals.ops.elementwise import elementwise, floor, sigmoid, sqrt, unary, where, zeros_like
+from internals.ops.elementwise import elementwise, sigmoid, sqrt, unary, where, zeros_like
 from internals.ops.spec import Spec, broadcast_shapes
 from internals.ops.table import row
 
@@ -190,20 +190,36 @@ atan2 = row(
 )
 
 
-def _remainder(xp: Any, x: Any, y: Any) -> Any:
-    if xp is np and np.result_type(x, y).kind in "iu" and not np.all(y):
-        raise ValueError("remainder: an integer was divided by 0. Divide by something else, or cast to a float.")
-    return xp.remainder(x, y)
+def _checked(name: str, kernel: str) -> Any:
+    """The kernel of that name, for which the entries of `y` that are whole numbers are not 0."""
 
+    def run(xp: Any, x: Any, y: Any) -> Any:
+        if xp is np and np.result_type(x, y).kind in "iu" and not np.all(y):
+            raise ValueError(f"{name}: an integer was divided by 0. Divide by something else, or cast to a float.")
+        return getattr(xp, kernel)(x, y)
+
+    return run
+
+
+floor_divide = elementwise(
+    "floor_divide",
+    _checked("floor_divide", "floor_divide"),
+    vjp=(lambda g, out, x, y: zeros_like(g), lambda g, out, x, y: zeros_like(g)),
+    dtypes="number",
+    expr="({1} == 0 ? {0} / {1} : nearbyint(({0} - fmod({0}, {1})) / {1}) - "
+    "(fmod({0}, {1}) != 0 && (fmod({0}, {1}) < 0) != ({1} < 0)))",
+    doc="The whole number of y in x, rounded down, as Python's //, torch.floor_divide and tf.math.floordiv have it; "
+    "its derivative is 0 everywhere, as that of torch.div(x, y, rounding_mode='floor'). Integers are not divided by 0.",
+)
 
 remainder = elementwise(
     "remainder",
-    _remainder,
-    vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g * floor(x / y)),
+    _checked("remainder", "remainder"),
+    vjp=(lambda g, out, x, y: g, lambda g, out, x, y: -g * floor_divide(x, y)),
     saves=("", "x y"),
     dtypes="number",
     expr="(fmod({0}, {1}) != 0 && (fmod({0}, {1}) < 0) != ({1} < 0) ? fmod({0}, {1}) + {1} : fmod({0}, {1}))",
-    doc="What is left of x after taking away a whole number of y: x - floor(x / y) * y, of the sign of y, as Python's "
+    doc="What is left of x after taking away a whole number of y: x - x // y * y, of the sign of y, as Python's "
     "%, torch.remainder and tf.math.floormod have it; C's fmod has the sign of x. Integers are not divided by 0.",
 )
 

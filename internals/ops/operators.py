@@ -60,6 +60,18 @@ class Operators:
     def __abs__(self) -> Self:
         return elementwise.abs(self)
 
+    def __floordiv__(self, other: Any) -> Self:
+        return functions.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Self:
+        return functions.floor_divide(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
+        return other // self, other % self
+
     def __mod__(self, other: Any) -> Self:
         return functions.remainder(self, other)
 

@@ -403,6 +403,15 @@ class Tensor(Stored, Operators):
     def __itruediv__(self, other: Any) -> Tensor:
         return write_in_place(self, ops.div, other)
 
+    def __ifloordiv__(self, other: Any) -> Tensor:
+        return write_in_place(self, ops.floor_divide, other)
+
+    def __imod__(self, other: Any) -> Tensor:
+        return write_in_place(self, ops.remainder, other)
+
+    def __ipow__(self, other: Any) -> Tensor:  # type: ignore[misc]  # of two arguments, as every array library has it
+        return write_in_place(self, ops.pow, other)
+
     __hash__ = Operators.__hash__  # a class that defines == loses it
 
 

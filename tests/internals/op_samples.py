@@ -33,6 +33,11 @@ def above_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.uniform(1.2, 4, shape)
 
 
+def beyond_one(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Of both signs, and not 0 as whole numbers either."""
+    return np.copysign(above_one(rng, shape), rng.standard_normal(shape))
+
+
 def whole(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return rng.integers(-2, 4, shape).astype(float)
 

@@ -51,6 +51,7 @@ WRONG: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "argmax", "argmin")],
     ("atan2", lambda: ops.atan2(of(2, 3), of(4)), ValueError, r"\(2, 3\) and \(4,\)"),
     ("lerp", lambda: ops.lerp(of(2), of(2), of(3)), ValueError, r"\(2,\) and \(2,\) and \(3,\)"),
+    ("floor_divide", lambda: ids(3) // 0, ValueError, "integer was divided by 0"),
     ("remainder", lambda: ops.remainder(ids(3), 0), ValueError, "integer was divided by 0"),
     ("leaky_relu", lambda: ops.leaky_relu(of(2), slope="steep"), TypeError, "slope must be a number, got str"),
     ("elu", lambda: ops.elu(of(2), alpha=None), TypeError, "alpha must be a number, got NoneType"),

@@ -332,7 +332,7 @@ def test_a_recorded_backward_pass_gives_the_same_bits(group: Group) -> None:
     check_each(plain(group), check)
 
 
-FLAT = {"sign", "floor", "ceil", "round", "trunc"}
+FLAT = {"sign", "floor", "floor_divide", "ceil", "round", "trunc"}
 """Rows whose derivative is 0 wherever there is one."""
 
 
