@@ -12,10 +12,10 @@ import numpy as np
 from internals.graph import Function
 from internals.graph.node import Node, Shape
 
-OLDEST, NEWEST, DEFAULT = 17, 22, 17
+OLDEST, NEWEST, DEFAULT = 17, 28, 17
 """Versions of ONNX's operator set that can be written."""
 
-IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
+IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13, 27: 13, 28: 14}
 """The version of the file format that came with an operator set: older runtimes refuse newer ones."""
 
 

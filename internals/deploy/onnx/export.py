@@ -43,7 +43,7 @@ def to_onnx(
     signature : str, optional
         Which one, where there are several; an ONNX file has one.
     opset : int
-        The version of ONNX's operator set, 17 to 22.
+        The version of ONNX's operator set, 17 to 28. Older programs read older ones; a row may need a newer one.
 
     Raises
     ------

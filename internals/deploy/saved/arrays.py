@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from internals.deploy.errors import FormatError
+from internals.deploy.saved.bounded import check_json
 from internals.nn.weights import dtype_named
 
 LARGEST_HEADER = 100 * 2**20
 
 
-def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
+def arrays_in(name: str, data: memoryview, fill: Callable[[int], None] = lambda end: None) -> dict[str, np.ndarray]:
     """Read-only arrays by name.
 
     Parameters
@@ -26,6 +28,8 @@ def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
     name : str
         Of the file, for errors.
     data : memoryview of bytes
+    fill : callable, optional
+        Told how many bytes are about to be looked at, where they are not all there yet.
 
     Raises
     ------
@@ -33,10 +37,14 @@ def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
         It is no safetensors file, or only a part of one; or its arrays overlap, leave gaps or don't fit their places.
     """
     try:
+        fill(8)
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > min(len(data) - 8, LARGEST_HEADER):
             raise FormatError(f"its header has {size:,} bytes, and the file {len(data):,}")
-        header = json.loads(bytes(data[8 : 8 + size]))
+        fill(8 + size)
+        described = bytes(data[8 : 8 + size])
+        check_json(described)
+        header = json.loads(described)
         header.pop("__metadata__", None)
         return _arrays(header, data[8 + size :])
     except FormatError as error:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError
+from internals.deploy.saved.bounded import check_json, check_msgpack
 from internals.graph import Graph, GraphError
 from internals.graph.calls import LARGEST_VALUE
 from internals.graph.graphdef import FORMAT, OWN, VERSION, Put, Reader, written
@@ -104,8 +105,10 @@ def read_graph(name: str, data: bytes, kept: Mapping[str, np.ndarray]) -> Graph:
 def _plain(data: bytes) -> dict[str, Any]:
     """Either form as plain data, in which nothing is nested deeper than is sane."""
     if data.startswith(MAGIC):
+        check_msgpack(data)
         whole = _unpacked(data)
     else:
+        check_json(data)
         try:
             whole = json.loads(data)
         except (ValueError, RecursionError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from internals.deploy.errors import FormatError
+from internals.deploy.saved.bounded import check_json
 from internals.deploy.saved.folder import ASSETS, check_name, checksum
 from internals.deploy.saved.signature import TensorSpec
 
@@ -88,6 +89,7 @@ def read_manifest(path: str, data: bytes) -> Manifest:
         It is damaged, of a newer version or op set, or names files that it may not.
     """
     try:
+        check_json(data)
         whole = json.loads(data)
         if not isinstance(whole, dict) or whole.get("format") != FORMAT:
             raise FormatError(f"it does not say that it is an {FORMAT!r}")
@@ -137,6 +139,10 @@ def _manifest(whole: dict[str, Any]) -> Manifest:
     }
     if not signatures:
         raise FormatError("it has no signature, so that there is no way to call it")
+    for name, sides in signatures.items():
+        fed = [node for node, _ in sides["inputs"].values()]
+        if not sides["outputs"] or len(set(fed)) < len(fed):
+            raise FormatError(f"the signature {name} has no outputs, or two inputs for one node")
     return Manifest(
         graph=whole["graph"],
         operations=[_text(name) for name in whole["operations"]],

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from internals.deploy.errors import FormatError
 from internals.deploy.onnx.builder import Builder, Name, Value
 from internals.deploy.onnx.rules.table import axes_of, rule
 from internals.graph import Node
@@ -75,10 +76,17 @@ def _softmax(b: Builder, node: Node, x: Value) -> Name:
     return b.op(kind, x, axis=int(node.attrs["axis"]) % max(x.ndim, 1))
 
 
-@rule("cumsum")
-def _cumsum(b: Builder, node: Node, x: Value) -> Name:
+@rule("cumsum", "cumprod")
+def _running(b: Builder, node: Node, x: Value) -> Name:
+    """A running sum, or a running product, which ONNX has from operator set 26 on."""
+    if node.op.name == "cumprod" and b.opset < 26:
+        raise FormatError(
+            f"to_onnx: {node.name} (made at {node.where}) is cumprod, which ONNX has from operator set 26 on; this is "
+            f"{b.opset}. Pass opset=26."
+        )
     source = b.cast(x, node.dtype) if x.dtype != node.dtype else x.name
-    return b.op("CumSum", source, b.constant(int(node.attrs["axis"]) % x.ndim, np.int64))
+    kind = "CumSum" if node.op.name == "cumsum" else "CumProd"
+    return b.op(kind, source, b.constant(int(node.attrs["axis"]) % x.ndim, np.int64))
 
 
 @rule("sort", "argsort", "topk")

@@ -16,7 +16,6 @@ Rule = Callable[..., "Name | Sequence[Name]"]
 RULES: dict[str, Rule] = {}
 
 WITHOUT: dict[str, str] = {
-    "cumprod": "ONNX has a running product from operator set 26 on only",
     "ctc": "ONNX has no CTC loss",
     "dropout": "it draws random numbers; export the model as it evaluates",
     "transfer": "ONNX has no devices",

@@ -58,7 +58,7 @@ def eager(model: Any, x: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("opset", [17, 22])
+@pytest.mark.parametrize("opset", [17, 28])
 @pytest.mark.parametrize("name", OURS)
 def test_our_models_in_onnxruntime(name: str, opset: int) -> None:
     make, given = OURS[name]

@@ -216,6 +216,10 @@ MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a graph outside": (lambda m: m.update(graph="/etc/passwd"), "names no file"),
     "no weights": (lambda m: m["files"].pop("weights.safetensors"), "weights.safetensors"),
     "no signatures": (lambda m: m.pop("signatures"), "signatures"),
+    "a signature without outputs": (
+        lambda m: m["signatures"]["serve"].update(outputs={}), "serve has no outputs"),
+    "two inputs for one node": (
+        lambda m: m["signatures"]["serve"]["inputs"].update(z=x_of(m)), "two inputs for one node"),
     "signatures that are none": (lambda m: m["signatures"].clear(), "no signature"),
     "a variable more": (lambda m: m["variables"].update(ghost={"trainable": True}), "ghost"),
     "an input of another shape": (lambda m: x_of(m).update(shape=["batch", 9]), "serve, x"),

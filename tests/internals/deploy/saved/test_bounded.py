@@ -1,0 +1,61 @@
+"""Files that hold more values than is sane are refused before they are read: a byte can become a list of 60."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from internals import ops
+from internals.deploy import FormatError
+from internals.deploy.saved import bounded
+from internals.deploy.saved.arrays import arrays_in
+from internals.deploy.saved.graphfile import MAGIC, graph_to_json, json_to_binary, read_graph
+from internals.deploy.saved.manifest import read_manifest
+from internals.graph import Graph
+
+HEADER = b'{"a":[' + b"[]," * 500_000 + b"[]]}"
+HOSTILE: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
+    "lists in JSON": (lambda data: read_graph("graph.json", data, {}), b"[" + b"[]," * 500_000 + b"[]]"),
+    "objects in JSON": (lambda data: read_graph("graph.json", data, {}), b"[" + b"{}," * 500_000 + b"{}]"),
+    "lists in msgpack": (
+        lambda data: read_graph("graph.bin", data, {}),
+        MAGIC + b"\xdd\x00\x7a\x12\x00" + b"\x90" * 8_000_000),
+    "text in msgpack": (
+        lambda data: read_graph("graph.bin", data, {}), MAGIC + b"\xdd\x00\x2d\xc6\xc0" + b"\xa2ab" * 5_000_000),
+    "a header of arrays": (
+        lambda data: arrays_in("weights", memoryview(data)), len(HEADER).to_bytes(8, "little") + HEADER),
+    "a manifest": (lambda data: read_manifest("saved_model.json", data), b"[" + b"[]," * 500_000 + b"[]]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_more_values_than_is_sane(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, data = HOSTILE[name]
+    if "msgpack" not in name:
+        monkeypatch.setattr(bounded, "MOST", 400_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FormatError, match=r"it holds up to [\d,]+ values; more than [\d,]+ are refused"):
+            read(data)
+        assert tracemalloc.get_traced_memory()[1] < 2.2 * len(data)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_a_large_graph_is_sane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 30,000 operations, each with as large an array as graphs hold, is within the bound in either form."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    with graph:
+        x = graph.placeholder((64,), np.float32)
+        for _ in range(2000):
+            x = ops.add(x, rng.standard_normal(64).astype(np.float32))
+    data = graph_to_json(graph)
+    monkeypatch.setattr(bounded, "MOST", bounded.MOST * len(graph) // 30_000)
+    for form in (data, json_to_binary(data)):
+        assert len(form) > 2**19
+        assert len(read_graph("graph", form, {})) == len(graph)
