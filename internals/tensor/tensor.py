@@ -409,7 +409,7 @@ class Tensor(Stored, Operators):
     def __imod__(self, other: Any) -> Tensor:
         return write_in_place(self, ops.remainder, other)
 
-    def __ipow__(self, other: Any) -> Tensor:  # type: ignore[misc]  # of two arguments, as every array library has it
+    def __ipow__(self, other: Any) -> Tensor:
         return write_in_place(self, ops.pow, other)
 
     __hash__ = Operators.__hash__  # a class that defines == loses it

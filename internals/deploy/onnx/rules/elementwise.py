@@ -253,20 +253,6 @@ def _floor_divide(b: Builder, node: Node, x: Value, y: Value) -> Name:
     )
 
 
-@rule("floor_divide")
-def _floor_divide(b: Builder, node: Node, x: Value, y: Value) -> Name:
-    if not x.is_float:
-        return b.op("Div", b.op("Sub", x, b.op("Mod", x, y)), y)
-    rest, moves = _rest(b, x, y)
-    whole = b.op("Round", b.op("Div", b.op("Sub", x, rest), y))
-    return b.op(
-        "Where",
-        b.op("Equal", y, b.like(0, y)),
-        b.op("Div", x, y),
-        b.op("Where", moves, b.op("Sub", whole, b.like(1, x)), whole),
-    )
-
-
 @rule("remainder")
 def _remainder(b: Builder, node: Node, x: Value, y: Value) -> Name:
     if not x.is_float:
