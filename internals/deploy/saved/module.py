@@ -10,7 +10,7 @@ import numpy as np
 from internals.deploy.errors import SignatureError
 from internals.deploy.saved.sources import Content
 from internals.graph import Function, Node, needed
-from internals.graph.graph import PLACEHOLDER, VARIABLE, Graph
+from internals.graph.graph import PLACEHOLDER, VARIABLE, Graph, being_built
 from internals.graph.split import split_op
 from internals.nn import Module
 from internals.tensor import Tensor, no_grad, wrap
@@ -26,6 +26,7 @@ class LoadedModule(Module):
     def __init__(self, content: Content, signature: str, values: Mapping[str, Any]) -> None:
         ends = content.signatures[signature]
         self.signature = signature
+        self._content = content
         self.inputs = tuple(ends["inputs"])
         self.outputs = tuple(ends["outputs"])
         self.specs = {key: spec for key, (_, spec) in ends["inputs"].items()}
@@ -56,19 +57,27 @@ class LoadedModule(Module):
         with no_grad():
             return {name: value.detach().numpy().copy() for name, value in self.tensors.items()}
 
+    def content(self) -> Content:
+        """What `save` writes: the model that it came from, with the values that the parameters have now."""
+        whole = self._content
+        return Content(whole.graph, whole.signatures, whole.values | self.values(), whole.trainable, whole.assets)
+
     def forward(self, *inputs: Any, **named: Any) -> Any:
         given = dict(zip(self.inputs, inputs, strict=False)) | named
         if given.keys() != set(self.inputs) or len(inputs) > len(self.inputs):
             raise SignatureError(
                 f"{self.signature}: takes {', '.join(self.inputs)}, got {len(inputs)} and {list(named)}."
             )
-        tensors = [given[key] if isinstance(given[key], Tensor) else Tensor(given[key]) for key in self.inputs]
+        kinds = Tensor | Node
+        tensors = [given[key] if isinstance(given[key], kinds) else Tensor(given[key]) for key in self.inputs]
         for key, tensor in zip(self.inputs, tensors, strict=True):
             if tensor.dtype != self.specs[key].dtype or tensor.ndim != len(self.specs[key].shape):
                 raise SignatureError(
                     f"{self.signature}: {key} is {tensor.dtype}{list(tensor.shape)}; expected {self.specs[key]}."
                 )
         values = [*tensors, *self.tensors.values()]
+        if any(isinstance(value, Node) for value in tensors):
+            return self._answer(self._again(values))
         shapes = tuple(value.shape for value in values)
         if shapes not in self._at:
             self._at[shapes] = self._function.at(shapes)
@@ -80,7 +89,21 @@ class LoadedModule(Module):
             found = list(op(values))[:n]
         else:
             found = [wrap(np.asarray(one)) for one in function(*[value.data for value in values])]
-        return found[0] if n == 1 else dict(zip(self.outputs, found, strict=True))
+        return self._answer(found)
+
+    def _answer(self, found: list[Any]) -> Any:
+        return found[0] if len(found) == 1 else dict(zip(self.outputs, found, strict=True))
+
+    def _again(self, values: list[Any]) -> list[Any]:
+        """Its nodes once more, in the graph that is being built: the model is a part of another one."""
+        graph = being_built()
+        assert graph is not None
+        there: dict[Node, Any] = dict(zip(self._function.inputs, map(graph.own, values), strict=True))
+        for node in self._function.graph.nodes:
+            if node not in there:
+                inputs = [there[one] if isinstance(one, Node) else one for one in node.inputs]
+                there[node] = graph.add(node.op, inputs, node.attrs)
+        return [there[node] for node in self._function.outputs]
 
     def __repr__(self) -> str:
         return f"LoadedModule({self.signature}, {self.num_parameters():,} parameters)"

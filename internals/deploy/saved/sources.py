@@ -51,6 +51,8 @@ def content_of(
     """
     made = getattr(source, "content", None)
     if callable(made):
+        if signatures is not None:
+            raise TypeError(f"save: a {type(source).__name__} has its own signatures; leave them out.")
         content: Content = made()
         return content
     if isinstance(source, Net):
@@ -182,6 +184,8 @@ def _from_graph(source: Graph | Session, signatures: Mapping[str, Signature]) ->
                     f"save: the {side} of {name} map names to nodes of the graph that is saved; "
                     f"{wrong[0] if wrong else 'there are none'}{' is none' if wrong else ''}."
                 )
+        if len({*sides["inputs"].values()}) < len(sides["inputs"]):
+            raise TypeError(f"save: two inputs of {name} are one node; each needs a placeholder of its own.")
         ends += sides["outputs"].values()
         _check_fed(name, sides)
         found[name] = {
