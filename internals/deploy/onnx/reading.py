@@ -22,6 +22,7 @@ from internals.deploy.onnx.export import LARGEST, TRAINED
 from internals.deploy.onnx.readers import READERS
 from internals.deploy.onnx.readers.elementwise import numpy_type
 from internals.deploy.onnx.readers.table import Call, NotKnown, known
+from internals.deploy.onnx.wire import check_fields
 from internals.deploy.saved.folder import Folder, check_name
 from internals.deploy.saved.model import SavedModel
 from internals.deploy.saved.signature import Signature, TensorSpec
@@ -101,6 +102,7 @@ def _parsed(source: Any) -> tuple[Any, Path | None]:
         data = path.read_bytes()
     else:
         data = bytes(source)
+    check_fields(data, onnx.ModelProto.DESCRIPTOR)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -219,6 +221,7 @@ class _Program:
         if TRAINED in props:
             self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
+        self.functions = {(one.domain, one.name) for one in model.functions}
         self.room = _Room()
         self.whole = self._body(model.graph, {key: known(value) for key, value in fixed.items()})
         self.whole.check_order(set())
@@ -319,6 +322,12 @@ class _Program:
 
     def _step(self, node: Any, number: int, scope: str) -> tuple[Any, Callable[..., Any], Call]:
         label = node.name or f"node {number}"
+        label = label if label.isprintable() else ascii(label)
+        if (node.domain, node.op_type) in self.functions:
+            raise FormatError(
+                f"from_onnx: {label} is a {node.op_type}, a function of the file's own, which is not read. Inline it: "
+                "onnx.inliner.inline_local_functions(model)."
+            )
         if node.domain not in ("", "ai.onnx") or node.op_type not in READERS:
             domain = f"{node.domain}." if node.domain else ""
             raise FormatError(f"from_onnx: {label} is a {domain}{node.op_type}, which has no counterpart here.")

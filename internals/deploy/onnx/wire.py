@@ -27,30 +27,33 @@ def check_fields(data: bytes, descriptor: Any) -> None:
     if len(data) <= MOST:  # a field has at least two bytes
         return
     messages: dict[Any, dict[int, Any]] = {}
-    stack = [(0, len(data), descriptor)]
-    count = 0
-    while stack:
-        at, end, kind = stack.pop()
+    at, end, kind, count = 0, len(data), descriptor, 0
+    around: list[tuple[int, Any]] = []
+    while at < end or around:
+        if at >= end:
+            end, kind = around.pop()
+            continue
+        count += 1
+        if count > MOST:
+            raise FormatError(f"from_onnx: the file has more than {MOST:,} fields; so many are refused.")
         if kind not in messages:
             messages[kind] = {one.number: one.message_type for one in kind.fields if one.message_type is not None}
-        within = messages[kind]
-        while at < end:
-            count += 1
-            if count > MOST:
-                raise FormatError(f"from_onnx: the file has more than {MOST:,} fields; so many are refused.")
-            tag, at = _varint(data, at)
-            wire = tag & 7
-            if wire == _VARINT:
-                _, at = _varint(data, at)
-            elif wire == _BYTES:
-                size, at = _varint(data, at)
-                if tag >> 3 in within:
-                    stack.append((at, min(at + size, end), within[tag >> 3]))
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == _VARINT:
+            _, at = _varint(data, at)
+        elif wire == _BYTES:
+            size, at = _varint(data, at)
+            within = messages[kind].get(tag >> 3)
+            if within is None:
                 at += size
-            elif wire in (_EIGHT, _FOUR):
-                at += 8 if wire == _EIGHT else 4
-            else:  # nothing that a file of ONNX has; what reads it says so
-                return
+            else:
+                around.append((end, kind))
+                end, kind = min(at + size, end), within
+        elif wire in (_EIGHT, _FOUR):
+            at += 8 if wire == _EIGHT else 4
+        else:  # nothing that a file of ONNX has; what reads it says so
+            return
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from internals import nn
 from internals.deploy import FormatError, Signature, TensorSpec
-from internals.deploy.onnx import from_onnx, reading, to_onnx
+from internals.deploy.onnx import from_onnx, reading, to_onnx, wire
 from internals.deploy.onnx.conformance import is_ours
 
 
@@ -56,6 +56,10 @@ def changed(change: Callable[[Any], Any]) -> Any:
     return model
 
 
+def with_function(model: Any) -> None:
+    model.functions.add(name="Relu", domain="").node.add(op_type="Neg", input=["x"], output=["y"])
+
+
 def external(location: str) -> Callable[[Any], None]:
     def change(model: Any) -> None:
         tensor = model.graph.initializer[0]
@@ -72,6 +76,10 @@ HOSTILE: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown operator": (lambda: one_node("Teleport"), "it is a Teleport"),
     "an operator of another domain": (
         lambda: changed(lambda m: setattr(m.graph.node[0], "domain", "com.evil")), "com.evil.Conv"),
+    "a function of its own": (lambda: changed(with_function), "Relu, a function of the file's own.*inline"),
+    "a name that writes on the terminal": (
+        lambda: changed(lambda m: [setattr(one, "name", "\x1b[31m") for one in m.graph.node]
+                        and setattr(m.graph.node[0], "op_type", "Teleport")), r"'\\x1b\[31m' is a Teleport"),
     "a loop without a body": (lambda: changed(lambda m: setattr(m.graph.node[0], "op_type", "Loop")), "body"),
     "a newer operator set": (lambda: changed(lambda m: setattr(m.opset_import[0], "version", 99)), "operator set 99"),
     "no operator set": (lambda: changed(lambda m: m.ClearField("opset_import")), "operator set 0"),
@@ -125,6 +133,30 @@ def test_a_hostile_model(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("field", [1, 5, 11], ids=["nodes", "weights", "inputs"])
+def test_more_fields_than_is_sane(field: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two bytes of a file are an empty node, which takes a hundred in memory; so fields are counted first."""
+    monkeypatch.setattr(wire, "MOST", 10_000)
+    message = onnx().ModelProto
+    graph = bytes([field << 3 | 2, 0]) * 10_001
+    hostile = b"\x3a\xa2\x9c\x01" + graph
+    assert len(getattr(message.FromString(hostile).graph, {1: "node", 5: "initializer", 11: "input"}[field])) == 10_001
+    with pytest.raises(FormatError, match="more than 10,000 fields"):
+        from_onnx(hostile)
+
+
+def test_a_large_file_of_few_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in an array is none, whatever its bytes; a file that is cut off or of other bytes is no endless one."""
+    data = good().SerializeToString()
+    monkeypatch.setattr(wire, "MOST", 500)
+    wire.check_fields(data, onnx().ModelProto.DESCRIPTOR)
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        changed_data = bytearray(data[: rng.integers(500, len(data))])
+        changed_data[rng.integers(len(changed_data))] = rng.integers(256)
+        wire.check_fields(bytes(changed_data), onnx().ModelProto.DESCRIPTOR)
 
 
 @pytest.mark.parametrize(
