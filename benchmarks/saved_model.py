@@ -1,12 +1,11 @@
 """Loading a saved model, beside reading its bytes: ``python -m benchmarks.saved_model``.
 
-The goal is at most twice the time of reading. Loading reads the weights once for their checksum, maps them, checks the
-header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA-256, and without the weights are not
-looked at before they are used.
+The goal is at most twice the time of reading. Loading reads the weights and makes their checksum in one go, checks the
+header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA-256, and "unverified" makes none.
 
 "Read" is ``read_bytes`` of each file. The first columns are from the disk, as a server reads a model that it starts
 with: before them the files are put out of memory (posix_fadvise). Those that say "again" are of files that are in
-memory. There the nodes of the graph, about 40 microseconds each, are most of the time of a small model.
+memory. There the nodes of the graph, about 35 microseconds each, are most of the time of a small model.
 """
 
 from __future__ import annotations

@@ -221,6 +221,7 @@ class _Program:
         if TRAINED in props:
             self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
+        self.files: dict[str, memoryview] = {}
         self.functions = {(one.domain, one.name) for one in model.functions}
         self.room = _Room()
         self.whole = self._body(model.graph, {key: known(value) for key, value in fixed.items()})
@@ -285,8 +286,10 @@ class _Program:
             )
         location, offset = about["location"].removeprefix("./"), int(about.get("offset", 0))
         check_name(location)
-        with Folder(self.folder) as folder:
-            data = folder.map(location)
+        if location not in self.files:
+            with Folder(self.folder) as folder:
+                self.files[location] = folder.whole(location)
+        data = self.files[location]
         size = math.prod(shape) * dtype.itemsize
         if offset < 0 or offset + size > len(data) or int(about.get("length", size)) != size:
             raise FormatError(

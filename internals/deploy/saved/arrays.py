@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from internals.nn.weights import dtype_named
 LARGEST_HEADER = 100 * 2**20
 
 
-def arrays_in(name: str, data: memoryview, fill: Callable[[int], None] = lambda end: None) -> dict[str, np.ndarray]:
+def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
     """Read-only arrays by name.
 
     Parameters
@@ -28,8 +27,6 @@ def arrays_in(name: str, data: memoryview, fill: Callable[[int], None] = lambda 
     name : str
         Of the file, for errors.
     data : memoryview of bytes
-    fill : callable, optional
-        Told how many bytes are about to be looked at, where they are not all there yet.
 
     Raises
     ------
@@ -37,11 +34,9 @@ def arrays_in(name: str, data: memoryview, fill: Callable[[int], None] = lambda 
         It is no safetensors file, or only a part of one; or its arrays overlap, leave gaps or don't fit their places.
     """
     try:
-        fill(8)
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > min(len(data) - 8, LARGEST_HEADER):
             raise FormatError(f"its header has {size:,} bytes, and the file {len(data):,}")
-        fill(8 + size)
         described = bytes(data[8 : 8 + size])
         check_json(described)
         header = json.loads(described)

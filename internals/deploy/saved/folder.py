@@ -176,28 +176,38 @@ class Folder:
                 raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
             return file.read(size)
 
-    def digest(self, name: str) -> str:
-        """The checksum of a large file, read piece by piece: a page at a time through a map would take far longer."""
-        handle, _ = self._open(name)
-        with os.fdopen(handle, "rb", buffering=0) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-
-    def sums(self, name: str) -> str:
-        """The `Sums` of a large file, read like that too; whoever cuts it off meanwhile stops no process."""
+    def digest(self, name: str) -> tuple[int, str]:
+        """Size and SHA-256 of a file that is not kept in memory."""
         handle, size = self._open(name)
-        found, room = Sums(), memoryview(bytearray(min(_AT_ONCE, -(-max(size, 1) // ROW) * ROW)))
         with os.fdopen(handle, "rb", buffering=0) as file:
-            while count := _filled(file, room):
-                found.add(room[:count])
-        return found.hexdigest()
+            return size, hashlib.file_digest(file, "sha256").hexdigest()
 
-    def map(self, name: str) -> memoryview:
-        """A large file, whose bytes are read when they are looked at."""
+    def whole(self, name: str, sums: Sums | None = None) -> memoryview:
+        """A large file, in memory of this process; its bytes are added to `sums` while they are in the cache.
+
+        It is not mapped: who wrote into a mapped file would change the model while it runs, and who cut it off would
+        end the process.
+
+        Raises
+        ------
+        FormatError
+            It is missing, no plain file, or larger than this machine's memory.
+        """
         handle, size = self._open(name)
-        with os.fdopen(handle, "rb") as file:
-            if size == 0:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        with os.fdopen(handle, "rb", buffering=0) as file:
+            if size > memory():
+                raise FormatError(
+                    f"load: {self.path / name} has {size:,} bytes, and this machine's memory {memory():,}."
+                )
+            # For much memory NumPy asks for huge pages, for which the system may have to move others first.
+            much = size >= _MUCH
+            room = memoryview(mmap.mmap(-1, size, flags=_AT_ONCE_THERE)) if much else np.empty(size, np.uint8).data
+            end = 0
+            while count := _filled(file, room[end : end + _AT_ONCE]):
+                if sums is not None:
+                    sums.add(room[end : end + count])
+                end += count
+        return room[:end].toreadonly()
 
     def _open(self, name: str) -> tuple[int, int]:
         folder, plain = self._handle, name
@@ -226,6 +236,11 @@ class Folder:
         return handle, about.st_size
 
 
+def memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _filled(file: Any, room: memoryview) -> int:
     """Read until the room is full or the file ends; how many bytes there are."""
     count = 0
@@ -250,6 +265,8 @@ def check_name(name: Any) -> None:
 ROW = 4096
 """Bytes of a row whose words are added up; a page of memory, and a block of most disks."""
 _AT_ONCE = 256 * ROW
+_MUCH = 2**25
+_AT_ONCE_THERE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
 
 
 class Sums:

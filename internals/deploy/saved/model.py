@@ -15,6 +15,7 @@ from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.saved.folder import (
     ASSETS,
     Folder,
+    Sums,
     check_name,
     checksum,
     checksum_of_file,
@@ -88,7 +89,7 @@ class SavedModel:
     ----------
     signatures : dict of str to BoundSignature
     variables : dict of str to array
-        Read-only; the bytes are the file's, read when they are first looked at.
+        Read-only. They are in memory: what happens to the files after loading changes nothing.
     trainable : tuple of str
         The variables that are trained; none in a frozen model.
     graph : Graph
@@ -241,9 +242,8 @@ def load(path: str | os.PathLike[str], *, verify: bool | str = True) -> SavedMod
     ----------
     path : path
     verify : bool or "sha256"
-        Compare every file with its checksum, which reads all of it once: the weights with one that is as fast as memory
-        is read (`internals.deploy.saved.folder.Sums`), or with their SHA-256. Without, the weights are read as they
-        are used; only they are not looked at then.
+        Compare every file with its checksum: the weights with one that is as fast as memory is read
+        (`internals.deploy.saved.folder.Sums`), or with their SHA-256. Without, only the weights are not compared.
 
     Raises
     ------
@@ -272,15 +272,16 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel
         raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
     graph_bytes = folder.read(described.graph, LARGEST_GRAPH)
     _check(folder_path, described, described.graph, len(graph_bytes), checksum(graph_bytes))
-    data = folder.map(WEIGHTS)
     told = described.sums.get(WEIGHTS) if verify is True else None
-    _check(folder_path, described, WEIGHTS, len(data), "" if told or not verify else folder.digest(WEIGHTS))
-    if told and folder.sums(WEIGHTS) != told:
+    found = Sums() if told else None
+    data = folder.whole(WEIGHTS, found)
+    _check(folder_path, described, WEIGHTS, len(data), checksum(data) if verify and not told else "")
+    if found and found.hexdigest() != told:
         raise FormatError(f"load: {folder_path / WEIGHTS} is damaged: its checksum is not the one in the manifest.")
     assets = {}
     for name in described.files:
         if name.startswith(f"{ASSETS}/"):
-            _check(folder_path, described, name, len(folder.map(name)), folder.digest(name))
+            _check(folder_path, described, name, *folder.digest(name))
             assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
     arrays = arrays_in(str(folder_path / WEIGHTS), data)
     graph = read_graph(str(folder_path / described.graph), graph_bytes, arrays)
