@@ -340,5 +340,5 @@
     box.dataset.state = "idle";
   }
 
-  for (const box of document.querySelectorAll(".edge-demo")) set(box);
+  for (const box of document.querySelectorAll(".edge-demo:not([data-state])")) set(box);
 })();

@@ -22,10 +22,10 @@ def versions() -> dict:
     return {"python": platform.python_version(), "numpy": np.__version__, "platform": platform.system()}
 
 
-def load(name: str, file: str) -> dict:
+def load(name: str, file: str, batch: int = 1) -> dict:
     """Read a model, given in base64; bytes of its file, its arena, and the room behind that."""
     data = base64.b64decode(file)
-    models[name] = model = Interpreter(data)
+    models[name] = model = Interpreter(data, batch=batch)
     return {"file": len(data), "arena": len(model.arena), "room": len(model.room)}
 
 
