@@ -9,14 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from internals.ops import elementwise, functions, index, linalg, loss, order, reduce, scan, shape, statistics
+from internals.ops import elementwise, functions, in_numpy, index, linalg, loss, order, reduce, scan, shape, statistics
 
 
 class Operators:
     """Operators and methods in terms of ops. A subclass has `shape`, `dtype`, `ndim` and `size`."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # so that array + value asks the value
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        """``array + x`` and ``np.add(array, x)``; see `internals.ops.in_numpy`."""
+        return in_numpy.run_ufunc(Operators, ufunc, method, inputs, named)
+
+    def __array_function__(self, function: Any, types: Any, inputs: Any, named: Any) -> Any:
+        """``np.sum(x)``; see `internals.ops.in_numpy`."""
+        return in_numpy.run_function(Operators, function, inputs, named)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"{type(self).__name__}: it has no entries that NumPy could read.")
 
     def __add__(self, other: Any) -> Self:
         return elementwise.add(self, other)
@@ -53,6 +63,9 @@ class Operators:
 
     def __rmatmul__(self, other: Any) -> Self:
         return linalg.matmul(other, self)
+
+    def __pos__(self) -> Self:
+        return self
 
     def __neg__(self) -> Self:
         return elementwise.neg(self)

@@ -167,17 +167,27 @@ METHODS: dict[str, Callable[[Tensor], Any]] = {
     "__truediv__": lambda x: [x / 2.0, 2.0 / x],
     "__pow__": lambda x: [x**2.0, 2.0**x],
     "__mod__": lambda x: [x % 2.0, 5.0 % x],
+    "__floordiv__": lambda x: [x // 2.0, 5.0 // x],
+    "__divmod__": lambda x: [*divmod(x, 2.0), *divmod(5.0, x)],
+    "__pos__": lambda x: +x,
+    "__array_ufunc__": lambda x: [np.full(3, 2.0) + x, np.exp(x), np.logaddexp(x, 1.0), np.float64(2) * x],
     "__matmul__": lambda x: [x @ Tensor([1.0, 2.0, 3.0]), Tensor([1.0, 2.0]) @ x],
     "__neg__": lambda x: -x,
     "__getitem__": lambda x: [x[0], x[:, None], x[x.detach() > 0.0], x[ids(0, 1, 1)]],
     "__iter__": list,
 }  # fmt: skip
-REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "pow", "mod", "matmul", "and", "or", "xor")}
+REFLECTED = {
+    f"__r{name}__"
+    for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "divmod", "pow", "mod", "matmul", "and", "or", "xor",
+    )
+}  # fmt: skip
 INTEGER_OR_BOOLEAN = {
     "all", "any", "argmax", "argmin", "argsort", "__and__", "__or__", "__xor__", "__invert__", "__eq__", "__ne__",
     "__lt__", "__le__", "__gt__", "__ge__",
 }  # fmt: skip
 CUT_OFF_ON_PURPOSE = {"detach", "data", "grad", "numpy", "item", "tolist", "storage", "base", "__reduce__"}
+REFUSED_WITH_A_GRADIENT = {"__array__", "__array_function__"}
 ABOUT_THE_TENSOR = {
     "backward", "device", "dtype", "is_contiguous", "is_leaf", "is_view", "itemsize", "nbytes", "ndim", "node",
     "offset", "register_hook", "register_post_accumulate_grad_hook", "requires_grad", "retain_grad", "shape", "size",
@@ -192,7 +202,13 @@ def test_every_method_of_a_tensor_is_here() -> None:
     assert public - known == set()
     assert {name for name in known if not name.startswith("_")} - public == set()
     operators = {name for name, value in vars(Operators).items() if inspect.isfunction(value) and name[0] == "_"}
-    assert operators - {*METHODS, *REFLECTED, *INTEGER_OR_BOOLEAN} == set()
+    assert operators - {*METHODS, *REFLECTED, *INTEGER_OR_BOOLEAN, *REFUSED_WITH_A_GRADIENT} == set()
+
+
+@pytest.mark.parametrize("ask", [np.asarray, np.sum, lambda x: np.concatenate([[1.0], x]), lambda x: np.fmod(x, 2.0)])
+def test_where_numpy_would_lose_a_gradient_it_is_refused(ask: Any) -> None:
+    with pytest.raises(RuntimeError, match="requires a gradient, which NumPy can't follow.*detach"):
+        ask(x(3))
 
 
 @pytest.mark.parametrize("name", METHODS)
