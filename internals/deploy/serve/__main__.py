@@ -7,15 +7,15 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from internals.deploy.serve.answers import Answers
-from internals.deploy.serve.http import Lines, http_server, requests
+from internals.deploy.serve.http import Lines, requests
 from internals.deploy.serve.kubernetes import Deployment, manifests, to_yaml
+from internals.deploy.serve.listening import Listener, room_for
 from internals.deploy.serve.server import Server, Settings, log
 
 SERVING = {
@@ -28,6 +28,8 @@ SERVING = {
     "poll": "--poll",
     "deadline": "--deadline",
     "largest": "--largest",
+    "bodies": "--bodies",
+    "connections": "--connections",
     "limit": "--limit",
     "loading": "--loading",
     "idle": "--idle",
@@ -35,6 +37,8 @@ SERVING = {
     "marker": "--marker",
 }
 """What a command line in a cluster repeats."""
+OPERATORS = 32
+"""Connections to the operators' port."""
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -56,6 +60,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--poll", type=float, default=known.poll, help="seconds between looks (%(default)s)")
     parser.add_argument("--deadline", type=float, default=known.deadline, help="seconds of a request (%(default)s)")
     parser.add_argument("--largest", type=int, default=known.largest, help="bytes of a body (%(default)s)")
+    parser.add_argument("--bodies", type=int, default=known.bodies, help="bytes of all bodies (%(default)s)")
+    parser.add_argument("--connections", type=int, default=known.connections, help="at once (%(default)s)")
     parser.add_argument("--limit", type=float, default=known.limit, help="seconds of a batch (%(default)s)")
     parser.add_argument("--loading", type=float, default=known.loading, help="seconds to load (%(default)s)")
     parser.add_argument("--idle", type=float, default=known.idle, help="seconds of silence (%(default)s)")
@@ -81,7 +87,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     for name in ("port", "admin_port"):
         if not 0 <= (getattr(options, name) or 0) < 2**16:
             parser.error(f"--{name.replace('_', '-')} must be 0 to 65535, got {getattr(options, name)}")
-    for name in ("deadline", "limit", "loading", "idle", "largest"):
+    for name in ("deadline", "limit", "loading", "idle", "largest", "bodies", "connections"):
         if not getattr(options, name) > 0:
             parser.error(f"--{name} must be more than 0, got {getattr(options, name)}")
     return options
@@ -156,17 +162,14 @@ async def _start(server: Server, stop: asyncio.Event) -> None:
 
 async def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; the exit code."""
-    from tornado.netutil import bind_sockets
-
-    server = Server(options.directory, settings_of(options))
-    https = [(http_server(Answers(server, token=token_in(options.admin_token_file))), options.host, options.port)]
+    settings = settings_of(options)
+    server = Server(options.directory, settings)
+    most = room_for(settings.connections)
+    listeners = [Listener(Answers(server, token=token_in(options.admin_token_file)), most)]
+    ports = [listeners[0].listen(options.host, options.port)]
     if options.admin_port is not None:
-        https.append((http_server(Answers(server, admin=True)), "127.0.0.1", options.admin_port))
-    ports = []
-    for http, host, port in https:
-        sockets = bind_sockets(port, host, family=socket.AF_INET if ":" not in host else socket.AF_INET6, backlog=1024)
-        http.add_sockets(sockets)
-        ports.append(sockets[0].getsockname()[1])
+        listeners.append(Listener(Answers(server, admin=True), OPERATORS))
+        ports.append(listeners[1].listen("127.0.0.1", options.admin_port))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -180,9 +183,8 @@ async def serve(options: argparse.Namespace) -> int:
         starting.cancel()
         log.info("draining", extra={"about": {"event": "draining", "in_flight": server.in_flight}})
         done = await server.drain(options.grace)
-        for http, _, _ in https:
-            http.stop()
-            await http.close_all_connections()
+        for one in listeners:
+            await one.close()
         log.info("stopped", extra={"about": {"event": "stopped", "whole": done}})
         return 0 if done else 1
     finally:

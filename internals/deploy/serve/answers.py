@@ -10,6 +10,8 @@
 ``POST /admin/models/NAME``                                ``{"action": ..., "version": N}``; see `Server.change`
 =========================================================  =============================================================
 
+States and metadata are written as TensorFlow Serving writes them. HEAD is answered as GET, without the body.
+
 A request may say in ``X-Timeout-Ms`` how long it waits, and in ``X-Request-Id`` which it is: the identity decides
 whether the canary answers it, so that a user stays with one version.
 """
@@ -23,17 +25,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
-
 from internals.deploy.errors import SignatureError
-from internals.deploy.saved.signature import Signature
+from internals.deploy.saved.signature import TensorSpec
 from internals.deploy.serve import rest
-from internals.deploy.serve.errors import BadRequest, NotFound, ServeError
+from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, TooLate
 from internals.deploy.serve.registry import AVAILABLE, Model, Version
 from internals.deploy.serve.server import Server
 
@@ -44,7 +43,14 @@ _MODEL = re.compile(
     r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>[0-9]{1,10})|/labels/(?P<label>[^/:]+))?"
     r"(?P<what>:predict|:classify|:regress|/metadata)?"
 )
+_ABSOLUTE = re.compile(r"\Ahttps?://[^/]*", re.IGNORECASE)
+"""Of an address that has the server's own name in it, as requests to a proxy have."""
 _ADMIN = re.compile(r"/admin/models/(?P<name>[^/:]+)")
+_DTYPES = {"float16": "DT_HALF", "bfloat16": "DT_BFLOAT16", "float32": "DT_FLOAT", "float64": "DT_DOUBLE"}
+_DTYPES |= {
+    "bool": "DT_BOOL",
+    **{f"{sign}int{bits}": f"DT_{sign}int{bits}".upper() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
 _PAGE = Path(__file__).with_name("page.html")
 
 
@@ -52,6 +58,10 @@ class NotAllowed(ServeError):
     """The address knows no such method."""
 
     status = 405
+
+    def __init__(self, came: str, method: str) -> None:
+        super().__init__(f"{came[:20]} is not for this address; use {method}.")
+        self.allow = "GET, HEAD" if method == "GET" else method
 
 
 class Forbidden(ServeError):
@@ -90,6 +100,8 @@ def as_json(content: Any, status: int = 200, **headers: str) -> Answer:
 def refusal(error: ServeError) -> Answer:
     """The answer to a request that has no result."""
     answer = as_json({"error": str(error)}, error.status)
+    if isinstance(error, NotAllowed):
+        answer.headers["Allow"] = error.allow
     if error.retry_after is not None or error.status == 429:
         answer.headers["Retry-After"] = str(math.ceil(error.retry_after or 1))
     return answer
@@ -120,7 +132,7 @@ class Answers:
             return refusal(error)
 
     async def _answer(self, asked: Asked) -> Answer:
-        path = unquote(asked.path.partition("?")[0], errors="replace")
+        path = unquote(_ABSOLUTE.sub("", asked.path.partition("?")[0]), errors="replace")
         if found := _MODEL.fullmatch(path):
             return await self._of_model(asked, found)
         if found := _ADMIN.fullmatch(path):
@@ -145,46 +157,34 @@ class Answers:
         _only(asked, "POST" if what.startswith(":") else "GET")
         number = int(found["version"]) if found["version"] else None
         if not what:
-            status = model.status()
-            if number is not None or found["label"]:
-                number = model.route(version=number, label=found["label"]).number
-                status = [one for one in status if one["version"] == str(number)]
-            return as_json({"model_version_status": status})
+            return as_json({"model_version_status": model.status(number, found["label"])})
         identity = asked.headers.get(IDENTITY)
         version = model.route(version=number, label=found["label"], key=identity)
         asked.version = str(version.number)
         if what == "/metadata":
             return as_json(metadata(model, version))
-        return await self._run(asked, model, version, what)
+        return await self._run(asked, model, version, what[1:])
 
     async def _run(self, asked: Asked, model: Model, version: Version, what: str) -> Answer:
         kind = asked.headers.get("Content-Type", rest.JSON).partition(";")[0].strip().lower()
-        seconds = _timeout(asked.headers.get(TIMEOUT))
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(_timeout(asked.headers.get(TIMEOUT)), self.server.settings.deadline)
+        signatures, bodies = version.runner.signatures, self.server.bodies
         if kind in (rest.SAFETENSORS, rest.MSGPACK):
-            if what != ":predict":
-                raise BadRequest(f"{what[1:]} takes JSON; {kind} is for predict.")
-            name, signature = self.server.signature(model, version, asked.headers.get("X-Signature-Name"))
-            arrays = self._checked(name, signature, rest.arrays_of_bytes(kind, asked.body))
-            results = await self.server.run(model, version, name, arrays, seconds)
+            if what != rest.PREDICT:
+                raise BadRequest(f"{what} takes JSON; {kind} is for predict.")
+            name = rest.signature_of(model.name, signatures, asked.headers.get("X-Signature-Name"))
+            arrays = rest.arrays_of_bytes(kind, asked.body)
+            arrays = rest.checked(name, signatures[name], arrays, finite=self.server.settings.finite)
+            results = await self.server.run(model, version, name, arrays, deadline)
             return Answer(rest.bytes_of_arrays(kind, results), kind)
-        large = len(asked.body) > LARGE
-        body = await asyncio.to_thread(rest.read_json, asked.body) if large else rest.read_json(asked.body)
-        if what != ":predict":
-            body = rest.examples_as_rows(body)
-        name, signature = self.server.signature(model, version, rest.signature_name(body))
-        read = partial(rest.arrays_of_json, name, signature, body)
-        arrays, form = await asyncio.to_thread(read) if large else read()
-        results = await self.server.run(model, version, name, self._checked(name, signature, arrays), seconds)
-        if what == ":classify":
-            return as_json({"results": rest.classes(results, version.runner.labels)})
-        if what == ":regress":
-            return as_json({"results": rest.regressions(results)})
-        if large:
-            return await asyncio.to_thread(lambda: as_json(rest.json_of_arrays(results, form)))
-        return as_json(rest.json_of_arrays(results, form))
-
-    def _checked(self, name: str, signature: Signature, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return rest.checked(name, signature, arrays, finite=self.server.settings.finite)
+        try:
+            async with asyncio.timeout_at(deadline):
+                name, arrays, form = await bodies.read(asked.body, what, model.name, signatures)
+        except TimeoutError:
+            raise TooLate("the deadline came while the body was read.") from None
+        results = await self.server.run(model, version, name, arrays, deadline)
+        return Answer(await bodies.write(results, what, form, version.runner.labels))
 
     async def _change(self, asked: Asked, name: str) -> Answer:
         _only(asked, "POST")
@@ -217,7 +217,7 @@ class Answers:
             ready = [one for one in model.versions.values() if one.state == AVAILABLE and one.runner is not None]
             queue = sum(one.runner.batcher.rows for one in ready)
             one = model.versions.get(model.stable) if model.stable is not None else None
-            signatures = metadata(model, one)["metadata"]["signature_def"] if one and one.runner else {}
+            signatures = signature_defs(one) if one and one.runner else {}
             models.append({"name": name, "versions": model.status(), "queue": queue, "signatures": signatures})
         return as_json({"models": models, "seconds": self.server.minute.seconds(now), "ready": self.server.ready})
 
@@ -232,32 +232,37 @@ class Answers:
 
 
 def metadata(model: Model, version: Version) -> dict[str, Any]:
+    """What TensorFlow Serving says of a version."""
+    return {
+        "model_spec": {"name": model.name, "signature_name": "", "version": str(version.number)},
+        "metadata": {"signature_def": {"signature_def": signature_defs(version)}},
+    }
+
+
+def signature_defs(version: Version) -> dict[str, Any]:
     """Signatures as TensorFlow Serving writes them: an open size is -1, with its name beside."""
 
-    def end(spec: Any) -> dict[str, Any]:
+    def end(key: str, spec: TensorSpec) -> dict[str, Any]:
         dims = [
             {"size": str(size), "name": ""} if isinstance(size, int) else {"size": "-1", "name": size or ""}
             for size in spec.shape
         ]
-        return {"dtype": spec.dtype.name, "tensor_shape": {"dim": dims, "unknown_rank": False}}
+        shape = {"dim": dims, "unknown_rank": False}
+        return {"dtype": _DTYPES.get(spec.dtype.name, "DT_INVALID"), "tensor_shape": shape, "name": key}
 
     return {
-        "model_spec": {"name": model.name, "version": str(version.number)},
-        "metadata": {
-            "signature_def": {
-                name: {
-                    "inputs": {key: end(spec) for key, spec in one.inputs.items()},
-                    "outputs": {key: end(spec) for key, spec in one.results.items()},
-                }
-                for name, one in version.runner.signatures.items()
-            }
-        },
+        name: {
+            "inputs": {key: end(key, spec) for key, spec in one.inputs.items()},
+            "outputs": {key: end(key, spec) for key, spec in one.results.items()},
+            "method_name": "tensorflow/serving/predict",
+        }
+        for name, one in version.runner.signatures.items()
     }
 
 
 def _only(asked: Asked, method: str) -> None:
-    if asked.method != method:
-        raise NotAllowed(f"{asked.method} is not for this address; use {method}.")
+    if ("GET" if asked.method == "HEAD" else asked.method) != method:
+        raise NotAllowed(asked.method, method)
 
 
 def _timeout(text: str | None) -> float:

@@ -1,7 +1,8 @@
 """Requests and answers on connections, with Tornado: lengths are checked before a body is read, and silence is cut off.
 
 This stands on Tornado's connections, below its handlers: a body that is too long must be refused by its length, with
-an answer, and a client that leaves must be noticed while its request still waits in the queue.
+an answer, and a client that leaves must be noticed while its request still waits in the queue. Who takes connections is
+`listening`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,32 @@ import asyncio
 import json
 import logging
 import time
+from email.utils import formatdate
 from http.client import responses
 from typing import Any
 
 from internals.deploy.serve.answers import IDENTITY, Answer, Answers, Asked, refusal
-from internals.deploy.serve.errors import ServeError
+from internals.deploy.serve.errors import ServeError, Unavailable
 
 log = logging.getLogger("internals.deploy.serve")
 requests = logging.getLogger("internals.deploy.serve.requests")
 
-LARGEST_HEADER = 16 * 2**10
+LARGEST_PATH, LARGEST_HEADER = 8 * 2**10, 16 * 2**10
+LINGER = 30.0
+"""Seconds that are waited, at most, for the rest of a body that is refused: most clients read no answer before they
+have sent all, and would find the connection broken in place of the reason."""
+
+
+class LongPath(ServeError):
+    """The address is longer than the server takes."""
+
+    status = 414
+
+
+class LongHeader(ServeError):
+    """The header is longer than the server takes."""
+
+    status = 431
 
 
 class TooLarge(ServeError):
@@ -34,29 +51,42 @@ class NoLength(ServeError):
     status = 400
 
 
+class Held:
+    """How many bytes of bodies there are, of all requests."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.size = most, 0
+
+
 class Exchange:
     """One request on a connection, and its answer; Tornado calls its methods as the bytes come."""
 
-    def __init__(self, answers: Answers, connection: Any) -> None:
-        self._answers, self._connection = answers, connection
-        self._largest = answers.server.settings.largest
+    def __init__(self, answers: Answers, connection: Any, held: Held) -> None:
+        self._answers, self._connection, self._held = answers, connection, held
+        self._largest, self._idle = answers.server.settings.largest, answers.server.settings.idle
         self._parts: list[bytes] = []
         self._size = 0
         self._began = time.perf_counter()
         self._asked = Asked("", "", {})
-        self._done = False
+        self._done = self._lingers = False
         self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def headers_received(self, start_line: Any, headers: Any) -> None:
         """Refuse what is too long before it comes."""
         self._began = time.perf_counter()
         self._asked = Asked(start_line.method, start_line.path, headers)
-        length = headers.get("Content-Length")
+        length, header = headers.get("Content-Length"), sum(len(key) + len(one) + 4 for key, one in headers.get_all())
         if length is not None and not (length.isascii() and length.isdigit()):
             self._refuse(NoLength(f"Content-Length must be a number of bytes, got {length[:50]!r}."))
+        elif len(start_line.path) > LARGEST_PATH:
+            self._refuse(LongPath(f"the address has {len(start_line.path):,} bytes, of at most {LARGEST_PATH:,}."))
+        elif header > LARGEST_HEADER:
+            self._refuse(LongHeader(f"the header has {header:,} bytes; the server takes at most {LARGEST_HEADER:,}."))
         elif length is not None and (len(length) > 15 or int(length) > self._largest):
             self._refuse(self._too_large(f"{length[:50]} bytes"))
-        elif headers.get("Expect", "").lower() == "100-continue":
+        elif headers.get("Expect", "").lower() == "100-continue" != headers["Expect"]:
+            # Tornado answers it only as it is usually written.
             self._connection.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def data_received(self, chunk: bytes) -> None:
@@ -64,20 +94,29 @@ class Exchange:
         if self._done:
             return
         self._size += len(chunk)
+        self._held.size += len(chunk)
         if self._size > self._largest:
             self._refuse(self._too_large("more than that"))
-            return
-        self._parts.append(chunk)
+        elif self._held.size > self._held.most:
+            few = f"the bodies of all requests have more than {self._held.most:,} bytes; the server takes no more now."
+            self._refuse(Unavailable(few, retry_after=1))
+        else:
+            self._parts.append(chunk)
 
     def finish(self) -> None:
         """The request is whole."""
-        if not self._done:
+        if self._lingers:
+            self._end()
+        elif not self._done:
             self._asked.body = b"".join(self._parts)
             self._parts.clear()
             self._task = asyncio.ensure_future(self._answer())
 
     def on_connection_close(self) -> None:
         """The client left: nobody waits for the answer any more."""
+        self._release()
+        if self._timer is not None:
+            self._timer.cancel()
         self._done = True
         if self._task is not None:
             self._task.cancel()
@@ -103,12 +142,13 @@ class Exchange:
         if self._done:
             return
         self._done = True
+        self._release()
         self._log(answer.status)
         from tornado.httputil import HTTPHeaders, ResponseStartLine
         from tornado.iostream import StreamClosedError
 
         headers = HTTPHeaders({"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers})
-        headers["X-Content-Type-Options"] = "nosniff"
+        headers["Date"], headers["X-Content-Type-Options"] = formatdate(usegmt=True), "nosniff"
         identity = self._asked.headers.get(IDENTITY)
         if identity is not None and len(identity) <= 200 and identity.isascii() and identity.isprintable():
             headers[IDENTITY] = identity
@@ -116,10 +156,33 @@ class Exchange:
             headers["Connection"] = "close"
         line = ResponseStartLine("HTTP/1.1", answer.status, responses.get(answer.status, "Unknown"))
         try:
-            self._connection.write_headers(line, headers, None if self._asked.method == "HEAD" else answer.body)
-            self._connection.finish()
+            sent = self._connection.write_headers(line, headers, None if self._asked.method == "HEAD" else answer.body)
+            if last and "Expect" not in self._asked.headers:
+                self._lingers = self._connection.stream.refused = True
+                self._timer = asyncio.get_running_loop().call_later(min(LINGER, self._idle), self._end)
+            else:
+                self._connection.finish()
+                self._watch(sent)
         except StreamClosedError:
             log.debug("the client left before its answer")
+
+    def _watch(self, sent: Any) -> None:
+        """A client that does not read its answer holds the connection no longer than one that does not ask."""
+        if not sent.done():
+            timer = asyncio.get_running_loop().call_later(self._idle, self._connection.stream.close)
+            sent.add_done_callback(lambda _: timer.cancel())
+
+    def _end(self) -> None:
+        """The rest of a refused body has come, or was waited for long enough."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._connection.finish()
+        self._connection.stream.close()
+
+    def _release(self) -> None:
+        self._held.size -= self._size
+        self._size = 0
+        self._parts.clear()
 
     def _log(self, status: int) -> None:
         took = time.perf_counter() - self._began
@@ -140,41 +203,6 @@ class Exchange:
                 "id": asked.headers.get(IDENTITY, "")[:200],
             }
             requests.info("request", extra={"about": about})
-
-
-def http_server(answers: Answers) -> Any:
-    """A Tornado HTTPServer that answers; the caller binds it.
-
-    Raises
-    ------
-    ImportError
-        Tornado is not installed.
-    """
-    try:
-        from tornado.httpserver import HTTPServer
-        from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
-    except ImportError:
-        raise ImportError("The server speaks HTTP with Tornado: pip install tornado") from None
-
-    class Tornados(Exchange, HTTPMessageDelegate):
-        """An exchange as Tornado knows it."""
-
-    class Connections(HTTPServerConnectionDelegate):
-        """Makes an exchange for each request."""
-
-        def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-            return Tornados(answers, request_conn)
-
-    settings = answers.server.settings
-    return HTTPServer(
-        Connections(),
-        idle_connection_timeout=settings.idle,
-        body_timeout=settings.idle,
-        max_header_size=LARGEST_HEADER,
-        # Our own count comes first and has an answer; Tornado's would only close.
-        max_body_size=2**62,
-        max_buffer_size=max(settings.largest, 2**20) + LARGEST_HEADER,
-    )
 
 
 class Lines(logging.Formatter):

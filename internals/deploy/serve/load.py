@@ -23,6 +23,7 @@ Body = Callable[[int], bytes]
 Check = Callable[[int, bytes], bool]
 LOST = 0
 """The status of a request without an answer."""
+FLOATS = ("DT_HALF", "DT_BFLOAT16", "DT_FLOAT", "DT_DOUBLE")
 
 
 def nearest_rank(values: Sequence[float], share: float) -> float:
@@ -235,14 +236,14 @@ async def random_body(url: str, rows: int = 1, seed: int = 0) -> bytes:
     status, content = await Connection(url.rpartition(":")[0] + "/metadata").send(None)
     if status != 200:
         raise ValueError(f"load: {url}: {content.decode(errors='replace')}")
-    signatures = json.loads(content)["metadata"]["signature_def"]
+    signatures = json.loads(content)["metadata"]["signature_def"]["signature_def"]
     name, signature = next(iter(signatures.items()))
     draw = random.Random(seed)
 
     def value(spec: Any, sizes: list[int]) -> Any:
         if sizes:
             return [value(spec, sizes[1:]) for _ in range(sizes[0])]
-        return draw.gauss(0, 1) if spec["dtype"].startswith("float") else draw.randrange(2)
+        return draw.gauss(0, 1) if spec["dtype"] in FLOATS else draw.randrange(2)
 
     given = {}
     for key, spec in signature["inputs"].items():

@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from internals.deploy.saved.manifest import NAME as MANIFEST
 from internals.deploy.serve.errors import BadRequest, NotFound, Unavailable
 
-LOADING, AVAILABLE, DRAINING, FAILED = "LOADING", "AVAILABLE", "DRAINING", "FAILED"
+LOADING, AVAILABLE, DRAINING, FAILED = "LOADING", "AVAILABLE", "UNLOADING", "END"
+"""States, in the words of TensorFlow Serving; what ended with an error has failed."""
 ONNX = "model.onnx"
 MARKERS = (MANIFEST, ONNX)
 LARGEST = 2**31
@@ -33,7 +34,7 @@ class Version:
 
     Attributes
     ----------
-    state : {"LOADING", "AVAILABLE", "DRAINING", "FAILED"}
+    state : {LOADING, AVAILABLE, DRAINING, FAILED}
     reason : str
         Why it failed.
     users : int
@@ -218,11 +219,7 @@ class Model:
             It is still loading, or nothing is.
         """
         if label is not None:
-            if label not in ("stable", "canary"):
-                raise NotFound(f"{self.name}: there is no label {label!r}; there are stable and canary.")
-            version = self.stable if label == "stable" else self.canary
-            if version is None:
-                raise NotFound(f"{self.name}: no version is {label}.")
+            version = self._labelled(label)
         if version is None:
             version = self.canary if self._goes_to_canary(key) else self.stable
         if version is None:
@@ -295,8 +292,17 @@ class Model:
             self.canary, self.share = None, 0.0
         self._promote(version)
 
-    def status(self) -> list[dict[str, Any]]:
-        """A line for each version, newest first."""
+    def status(self, version: int | None = None, label: str | None = None) -> list[dict[str, Any]]:
+        """A line for each version, newest first; or only for the one that is asked for, whatever its state.
+
+        Raises
+        ------
+        NotFound
+            There is no such version or label.
+        """
+        version = self._labelled(label) if label is not None else version
+        if version is not None and version not in self.versions:
+            raise NotFound(f"{self.name}: there is no version {version}; there are {self._all()}.")
         return [
             {
                 "version": str(one.number),
@@ -311,7 +317,16 @@ class Model:
                 "status": {"error_code": "UNKNOWN" if one.state == FAILED else "OK", "error_message": one.reason},
             }
             for one in sorted(self.versions.values(), key=lambda v: -v.number)
+            if version in (None, one.number)
         ]
+
+    def _labelled(self, label: str) -> int:
+        if label not in ("stable", "canary"):
+            raise NotFound(f"{self.name}: there is no label {label[:100]!r}; there are stable and canary.")
+        version = self.stable if label == "stable" else self.canary
+        if version is None:
+            raise NotFound(f"{self.name}: no version is {label}.")
+        return version
 
     def _weight(self, number: int) -> float:
         if number == self.canary:
@@ -354,6 +369,9 @@ class Model:
 
     def _numbers(self) -> str:
         return ", ".join(str(n) for n, one in sorted(self.versions.items()) if one.state == AVAILABLE) or "none"
+
+    def _all(self) -> str:
+        return ", ".join(map(str, sorted(self.versions))) or "none"
 
     def _nothing(self) -> NoReturn:
         reasons = [f"version {n}: {one.reason}" for n, one in self.versions.items() if one.state == FAILED]

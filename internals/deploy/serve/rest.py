@@ -22,16 +22,25 @@ import numpy as np
 from internals.deploy.errors import FormatError, SignatureError
 from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.saved.signature import Signature, fitted
-from internals.deploy.serve.errors import BadRequest
+from internals.deploy.serve.errors import BadRequest, NotFound
+from internals.deploy.serve.plain import plain_list
+from internals.deploy.serve.servable import named
 from internals.nn.weights import array_bytes
 
 JSON, SAFETENSORS, MSGPACK = "application/json", "application/x-safetensors", "application/x-msgpack"
 ROW, COLUMN = "row", "column"
+PREDICT, CLASSIFY, REGRESS = "predict", "classify", "regress"
 KNOWN = {"instances", "inputs", "signature_name"}
 
 
-def read_json(data: bytes) -> dict[str, Any]:
+def read_json(data: bytes, *, finite: bool = True) -> dict[str, Any]:
     """A JSON object of a body.
+
+    Parameters
+    ----------
+    data : bytes
+    finite : bool
+        Refuse NaN, Infinity and -Infinity, which JSON does not know and TensorFlow Serving takes.
 
     Raises
     ------
@@ -39,7 +48,7 @@ def read_json(data: bytes) -> dict[str, Any]:
         It is none; says where it goes wrong.
     """
     try:
-        found = json.loads(data.decode("utf-8"), parse_constant=_no_number)
+        found = (_STRICT if finite else _WITH_NAN).decode(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise BadRequest(f"the body is not UTF-8: byte {error.start} is {data[error.start]:#04x}.") from None
     except RecursionError:
@@ -55,6 +64,19 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice[:100]!r} comes twice in one object")
+    return found
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
+_WITH_NAN = json.JSONDecoder(object_pairs_hook=_once)
+
+
 def signature_name(body: Mapping[str, Any]) -> str | None:
     """What the body says which signature is meant."""
     name = body.get("signature_name")
@@ -63,7 +85,67 @@ def signature_name(body: Mapping[str, Any]) -> str | None:
     return name or None
 
 
-def arrays_of_json(name: str, signature: Signature, body: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], str]:
+def request_of_json(
+    data: bytes, what: str, model: str, signatures: Mapping[str, Signature], *, finite: bool = True
+) -> tuple[str, dict[str, np.ndarray], str]:
+    """The signature that a JSON body means, its arrays, and whether it has rows or columns.
+
+    Parameters
+    ----------
+    data : bytes
+    what : str
+        One of `PREDICT`, `CLASSIFY` and `REGRESS`.
+    model : str
+        Of which the signatures are.
+    signatures : mapping of str to Signature
+    finite : bool
+        Refuse what is not.
+
+    Raises
+    ------
+    BadRequest, NotFound
+    """
+    body = read_json(data, finite=finite)
+    if what != PREDICT:
+        body = examples_as_rows(body)
+    name = signature_of(model, signatures, signature_name(body))
+    arrays, form = arrays_of_json(name, signatures[name], body, finite=finite)
+    return name, arrays, form
+
+
+def signature_of(model: str, signatures: Mapping[str, Signature], asked: str | None) -> str:
+    """The name of the signature that a request means.
+
+    Raises
+    ------
+    NotFound
+    """
+    try:
+        return named(model, signatures, asked)
+    except SignatureError as error:
+        raise NotFound(str(error)) from None
+
+
+def answer_in_json(results: Mapping[str, np.ndarray], what: str, form: str, labels: list[str]) -> bytes:
+    """The body of the answer to a JSON request; see `request_of_json`.
+
+    Raises
+    ------
+    BadRequest
+        The results are not of the kind that was asked for.
+    """
+    if what == CLASSIFY:
+        content: dict[str, Any] = {"results": classes(results, labels)}
+    elif what == REGRESS:
+        content = {"results": regressions(results)}
+    else:
+        content = json_of_arrays(results, form)
+    return json.dumps(content, allow_nan=False).encode()
+
+
+def arrays_of_json(
+    name: str, signature: Signature, body: Mapping[str, Any], *, finite: bool = True
+) -> tuple[dict[str, np.ndarray], str]:
     """The arrays of a body with instances or inputs, and which of the two it was.
 
     Raises
@@ -81,7 +163,7 @@ def arrays_of_json(name: str, signature: Signature, body: Mapping[str, Any]) -> 
         if len(signature.inputs) != 1:
             raise BadRequest(f"inputs must be an object with {', '.join(signature.inputs)}.")
         given = {next(iter(signature.inputs)): given}
-    return checked(name, signature, given), ROW if "instances" in body else COLUMN
+    return checked(name, signature, given, finite=finite), ROW if "instances" in body else COLUMN
 
 
 def _columns(signature: Signature, rows: Any) -> dict[str, list[Any]]:
@@ -177,31 +259,6 @@ def json_of_arrays(results: Mapping[str, np.ndarray], form: str) -> dict[str, An
     return {"predictions": [dict(zip(results, row, strict=True)) for row in zip(*columns, strict=True)]}
 
 
-def plain_list(array: np.ndarray) -> Any:
-    """Nested lists of Python numbers, float32 in its shortest form; texts for what JSON has no number for."""
-    if array.dtype.kind in "biu":
-        return array.tolist()
-    if array.dtype != np.float64:
-        array = _shortest(array)
-    if np.isfinite(array).all():
-        return array.tolist()
-    return _with_texts(array.tolist())
-
-
-def _shortest(array: np.ndarray) -> np.ndarray:
-    """float64 whose decimal text reads back to the same float32, without twelve digits of noise."""
-    single = array.astype(np.float32)
-    return np.array([float(str(one)) for one in single.ravel()], np.float64).reshape(array.shape)
-
-
-def _with_texts(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_with_texts(one) for one in value]
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def bytes_of_arrays(kind: str, results: Mapping[str, np.ndarray]) -> bytes:
     """A binary answer of the kind that the request had."""
     if kind == SAFETENSORS:
@@ -262,5 +319,8 @@ def examples_as_rows(body: Mapping[str, Any]) -> dict[str, Any]:
         raise BadRequest("a body must have examples: a list of objects, with a value for each input.")
     if not isinstance(context, dict):
         raise BadRequest("context must be an object.")
+    for number, one in enumerate(examples):
+        if both := context.keys() & one.keys():
+            raise BadRequest(f"example {number} and the context both have {', '.join(sorted(both))}; give it once.")
     rest = {key: value for key, value in body.items() if key not in ("examples", "context")}
     return {**rest, "instances": [{**context, **one} for one in examples]}

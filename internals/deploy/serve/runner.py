@@ -14,7 +14,8 @@ from internals.deploy.errors import SignatureError
 from internals.deploy.serve.batcher import Batcher, Request
 from internals.deploy.serve.errors import ModelFailed, ServeError, TooLate, Unavailable
 from internals.deploy.serve.joining import Joiner
-from internals.deploy.serve.workers import Pool, Program, Worker, WorkerDied
+from internals.deploy.serve.process import WorkerDied
+from internals.deploy.serve.workers import Pool, Program, Worker
 
 Arrays = Mapping[str, np.ndarray]
 

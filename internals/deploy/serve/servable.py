@@ -178,21 +178,23 @@ def _zeros(spec: TensorSpec, rows: int, size: int) -> np.ndarray:
 
 
 def described(servable: Servable) -> dict[str, Any]:
-    """Signatures and labels as plain data, which `signatures_of` reads."""
+    """Signatures and labels as plain data."""
+    return {"labels": list(servable.labels), "signatures": plain_signatures(servable.signatures)}
+
+
+def plain_signatures(signatures: Mapping[str, Signature]) -> dict[str, Any]:
+    """Signatures as plain data, which `signatures_of` reads."""
     return {
-        "labels": list(servable.labels),
-        "signatures": {
-            name: {
-                side: {key: [list(spec.shape), spec.dtype.name] for key, spec in ends.items()}
-                for side, ends in (("inputs", one.inputs), ("outputs", one.results))
-            }
-            for name, one in servable.signatures.items()
-        },
+        name: {
+            side: {key: [list(spec.shape), spec.dtype.name] for key, spec in ends.items()}
+            for side, ends in (("inputs", one.inputs), ("outputs", one.results))
+        }
+        for name, one in signatures.items()
     }
 
 
 def signatures_of(plain: Mapping[str, Any]) -> dict[str, Signature]:
-    """The signatures that `described` wrote."""
+    """The signatures that `plain_signatures` wrote."""
     found = {}
     for name, sides in plain.items():
         inputs, results = (

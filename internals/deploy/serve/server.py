@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError, SignatureError
-from internals.deploy.saved.signature import Signature
 from internals.deploy.serve.batcher import Batcher
+from internals.deploy.serve.bodies import Bodies
 from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, Unavailable
 from internals.deploy.serve.metrics import Metrics
 from internals.deploy.serve.minute import Minute
 from internals.deploy.serve.registry import AVAILABLE, FAILED, LOADING, MARKERS, Found, Model, Version, models_in
 from internals.deploy.serve.runner import Observed, Runner
-from internals.deploy.serve.servable import named
 from internals.deploy.serve.workers import Program
 
 Arrays = Mapping[str, np.ndarray]
@@ -52,9 +51,13 @@ class Settings:
     poll : float
         Seconds between looks at the directory; 0 is never.
     deadline : float
-        Seconds for a request that does not say.
+        Most seconds of a request; it may ask for fewer.
     largest : int
         Bytes of a body.
+    bodies : int
+        Bytes of all bodies that have come and are not answered; a body that would be more is refused.
+    connections : int
+        Most connections at once; others are answered that the server is full.
     limit, loading : float
         Seconds that a batch, and loading with its warm-up, may take.
     idle : float
@@ -82,6 +85,8 @@ class Settings:
     poll: float = 1.0
     deadline: float = 30.0
     largest: int = 32 * 2**20
+    bodies: int = 512 * 2**20
+    connections: int = 4096
     limit: float = 60.0
     loading: float = 300.0
     idle: float = 60.0
@@ -114,6 +119,8 @@ class Server:
         Of the latest batches: seconds of the clock, seconds it took, rows, ``NAME/VERSION``.
     minute : Minute
         What happened in each of the last sixty seconds.
+    bodies : Bodies
+        Reads and writes JSON.
     """
 
     def __init__(self, base: str | os.PathLike[str], settings: Settings | None = None, *, batcher: Any = None) -> None:
@@ -128,6 +135,7 @@ class Server:
         self.metrics = Metrics(self)
         self.recent: deque[tuple[float, float, int, str]] = deque(maxlen=2000)
         self.minute = Minute()
+        self.bodies = Bodies(kept.largest, finite=kept.finite)
         self.in_flight = 0
         self._markers = MARKERS if kept.loader is None else (kept.marker,)
         self._looks = 0
@@ -281,9 +289,9 @@ class Server:
         version: Version,
         signature: str,
         arrays: Mapping[str, np.ndarray],
-        seconds: float = math.inf,
+        deadline: float = math.inf,
     ) -> dict[str, np.ndarray]:
-        """Answer a request with a version of a model, within some seconds.
+        """Answer a request with a version of a model, before a time of the loop's clock.
 
         Raises
         ------
@@ -296,27 +304,13 @@ class Server:
         try:
             with model.using(version):
                 results: dict[str, np.ndarray] = await version.runner.predict(
-                    signature, arrays, loop.time() + min(seconds, self.settings.deadline)
+                    signature, arrays, min(deadline, loop.time() + self.settings.deadline)
                 )
                 return results
         finally:
             self.in_flight -= 1
             if version.users == 0 and version.state not in (AVAILABLE, LOADING, FAILED):
                 self.sweep()
-
-    def signature(self, model: Model, version: Version, asked: str | None) -> tuple[str, Signature]:
-        """The signature that a request means, and its name.
-
-        Raises
-        ------
-        NotFound
-        """
-        signatures = version.runner.signatures
-        try:
-            name = named(model.name, signatures, asked)
-        except SignatureError as error:
-            raise NotFound(str(error)) from None
-        return name, signatures[name]
 
     async def change(self, name: str, action: str, version: int | None = None, weight: float = 0.0) -> dict[str, Any]:
         """What an operator can do: load, unload, canary, promote, rollback, refresh.
@@ -385,6 +379,7 @@ class Server:
         self.draining = True
         if self._poll is not None:
             self._poll.cancel()
+        self.bodies.close()
         for task in self._loads.values():
             task.cancel()
         for model in self.models.values():

@@ -39,6 +39,18 @@ def opened(header: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, np.nda
     return json.loads(header), arrays_in("frame", memoryview(body)) if body else {}
 
 
+def next_frame(connection: socket.socket) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Wait for a frame.
+
+    Raises
+    ------
+    EOFError, OSError
+        There will be none.
+    """
+    sizes = HEAD.unpack(_read(connection, HEAD.size))
+    return opened(*[_read(connection, size) for size in sizes])
+
+
 def _read(connection: socket.socket, size: int) -> bytes:
     data = bytearray(size)
     view, got = memoryview(data), 0
@@ -80,8 +92,7 @@ def main() -> None:
     servable: Servable | None = None
     try:
         while True:
-            sizes = HEAD.unpack(_read(connection, HEAD.size))
-            fields, arrays = opened(*[_read(connection, size) for size in sizes])
+            fields, arrays = next_frame(connection)
             if "directory" in fields:
                 servable, answer = _load(fields)
                 connection.sendall(frame(answer))

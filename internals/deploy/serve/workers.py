@@ -6,38 +6,22 @@ Each version has processes of its own, so that it loads beside the others, and g
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from internals.deploy.errors import FormatError, SignatureError
 from internals.deploy.saved.signature import Signature
 from internals.deploy.serve.errors import ModelFailed, ServeError
+from internals.deploy.serve.process import Process
 from internals.deploy.serve.servable import signatures_of
-from internals.deploy.serve.worker import HEAD, frame, opened
+from internals.deploy.serve.worker import frame
 
-log = logging.getLogger("internals.deploy.serve")
-
-BUFFER = 2**22
-LINE = 4096
-"""Most bytes of a line that a process wrote."""
 PATIENCE = (0.0, 0.5, 2.0, 5.0)
 """Seconds before each attempt to start again a process that died; then the version has failed."""
-
-
-class WorkerDied(ServeError):
-    """The process ended before it answered."""
-
-    status = 503
 
 
 @dataclass(frozen=True)
@@ -66,27 +50,15 @@ class Program:
     loading: float = 300.0
 
 
-class Worker:
-    """One process."""
+class Worker(Process):
+    """A process that has loaded a version."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__("internals.deploy.serve.worker", "the model", program.threads)
         self.program = program
         self.busy = True
         self.labels: list[str] = []
         self.signatures: dict[str, Signature] = {}
-        self._process: subprocess.Popen[bytes] | None = None
-        self._telling: asyncio.Task[None] | None = None
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    @property
-    def pid(self) -> int | None:
-        """Of the process, once it is started."""
-        return self._process.pid if self._process else None
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether the process has ended."""
-        return self._process is None or self._process.poll() is not None
 
     async def start(self) -> None:
         """Start the process, load and warm up.
@@ -98,53 +70,18 @@ class Worker:
         WorkerDied
             The process ended.
         """
-        ours, theirs = socket.socketpair()
-        threads = dict.fromkeys(
-            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(self.program.threads)
-        )
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "internals.deploy.serve.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
-            )
-        self._telling = asyncio.create_task(self._tell())
-        self._streams = await asyncio.open_connection(sock=ours, limit=BUFFER)
+        await self.begin()
         ask = {
             "directory": str(self.program.directory.resolve()),
             "loader": self.program.loader,
             "rows": self.program.rows,
             "path": [one for one in sys.path if one],
         }
-        answer, _ = await self._ask(frame(ask), "load", self.program.loading)
+        answer, _ = await self.ask(frame(ask), "load", self.program.loading)
         if "error" in answer:
             raise FormatError(answer["error"])
         self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
         self.busy = False
-
-    async def _tell(self) -> None:
-        """What the process, or a library in it, writes to its stderr becomes lines of the log."""
-        assert self._process is not None
-        assert self._process.stderr is not None
-        reader = asyncio.StreamReader(limit=BUFFER)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stderr)
-        rest, more = b"", True
-        try:
-            while more:
-                part = await reader.read(LINE)
-                more = bool(part)
-                *lines, rest = (rest + part).split(b"\n")
-                if len(rest) >= LINE or (rest and not more):
-                    lines, rest = [*lines, rest], b""
-                for line in lines:
-                    said = line.decode(errors="replace").rstrip()[:LINE]
-                    about = {"event": "worker", "pid": self.pid, "said": said}
-                    log.warning("worker %s: %s", self.pid, said, extra={"about": about})
-        finally:
-            transport.close()
 
     async def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run one batch.
@@ -158,43 +95,10 @@ class Worker:
         WorkerDied
             The process ended before it answered.
         """
-        answer, results = await self._ask(frame({"signature": signature}, arrays), "run", self.program.limit)
+        answer, results = await self.ask(frame({"signature": signature}, arrays), "run", self.program.limit)
         if "error" in answer:
             raise (SignatureError if answer.get("bad_request") else ModelFailed)(answer["error"])
         return results
-
-    async def _ask(self, data: bytes, what: str, limit: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        assert self._streams is not None
-        reader, writer = self._streams
-        try:
-            async with asyncio.timeout(limit):
-                writer.write(data)
-                await writer.drain()
-                sizes = HEAD.unpack(await reader.readexactly(HEAD.size))
-                return opened(*[await reader.readexactly(size) for size in sizes])
-        except TimeoutError:
-            self.kill()
-            raise ModelFailed(f"the model took more than {limit:g} s to {what} and was stopped") from None
-        except (OSError, EOFError):
-            raise WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1) from None
-
-    async def _how_it_ended(self) -> str:
-        assert self._process is not None
-        for _ in range(100):
-            if (code := self._process.poll()) is not None:
-                return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-            await asyncio.sleep(0.01)
-        self.kill()
-        return "closed its socket"
-
-    def kill(self) -> None:
-        """End the process now; it has nothing to save."""
-        if self._streams is not None:
-            self._streams[1].close()
-        if self._process is not None:
-            if self._process.poll() is None:
-                self._process.kill()
-            self._process.wait()
 
 
 class Pool:

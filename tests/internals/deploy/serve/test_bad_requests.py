@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import select
 import socket
+import threading
+import time
 
 import numpy as np
+import psutil
 import pytest
 
 from .conftest import FEATURES, PATIENCE, weight
@@ -50,6 +55,11 @@ BODIES = [
     ("one too many", b'{"inputs": {"x": [[1, 2, 3, 4]], "y": 1}}', "unknown input y"),
     ("rows that differ", b'{"instances": [{"x": [1, 2, 3, 4]}, {"y": 1}]}', "instance 1 has not the same inputs"),
     ("a row and an object", b'{"instances": [[1, 2, 3, 4], {"x": [1, 2, 3, 4]}]}', "instance 0"),
+    ("a key twice", b'{"instances": [[1, 2, 3, 4]], "instances": [[0, 0, 0, 0]]}', "the key 'instances' comes twice"),
+    ("an input twice", b'{"instances": [{"x": [1, 2, 3, 4], "x": [0, 0, 0, 0]}]}', "the key 'x' comes twice"),
+    ("large and wrong", b'{"instances": [' + b"[1, 2, 3]," * 20_000 + b"[1, 2, 3]]}", "expected float32[batch, 4]"),
+    ("large and deep", b'{"instances": ' + b"[" * 300_000 + b"]" * 300_000 + b"}", "nested too deeply"),
+    ("large and cut off", b'{"instances": [' + b"[1, 2, 3, 4]," * 20_000, "no JSON"),
     ("signature's kind", b'{"instances": [[1, 2, 3, 4]], "signature_name": 5}', "must be a text"),
 ]
 
@@ -79,6 +89,16 @@ ADDRESSES = [
     ("POST", "/v1/models/m:classify", GOOD, 400, "must have examples"),
     ("POST", "/v1/models/m:classify", b'{"examples": [1]}', 400, "must have examples"),
     ("POST", "/v1/models/m:regress", b'{"examples": [{"x": [1, 2, 3, 4]}]}', 400, "does not regress"),
+    (
+        "POST",
+        "/v1/models/m:classify",
+        b'{"examples": [{"x": [1, 2, 3, 4]}], "context": {"x": [1, 2, 3, 4]}}',
+        400,
+        "example 0 and the context both have x",
+    ),
+    ("GET", "/v1/models/m/versions/9", None, 404, "there is no version 9; there are 1"),
+    ("GET", "http://elsewhere:80/healthz", None, 200, "alive"),
+    ("GET", "/" + "a" * 9000, None, 414, "the address has 9,001 bytes"),
     ("POST", "/admin/models/m", b'{"action": "rollback"}', 403, "operators' calls"),
 ]
 
@@ -127,6 +147,8 @@ def test_a_wrong_address_or_method(shared, method, path, body, status, said):
 @pytest.mark.parametrize(
     ("headers", "status", "said"),
     [
+        (["X: " + "a" * 20_000], 431, b"the server takes at most 16,384"),
+        (["Content-Length: 5", "Content-Length: 6"], 400, b"Content-Length must be a number"),
         (["Content-Length: 1000000000"], 413, b"the body has 1000000000 bytes; the server takes at most 1,000,000"),
         (["Content-Length: 99999999999999999999"], 413, b"the server takes at most"),
         (["Content-Length: -5"], 400, b"Content-Length must be a number"),
@@ -145,6 +167,91 @@ def test_a_body_without_a_length_is_counted(shared):
     came, answer = exchange(shared, head + chunk * 17)
     assert came == 413, answer
     serves(shared)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_client_that_sends_all_before_it_reads_hears_why(shared, chunked):
+    """As Python's own client does; it would find the connection broken if the server closed it at once."""
+    connection = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=PATIENCE)
+    parts = (b"1" * 2**20 for _ in range(24))
+    if chunked:
+        connection.request("POST", PREDICT, parts, {"Transfer-Encoding": "chunked"}, encode_chunked=True)
+    else:
+        connection.request("POST", PREDICT, b"".join(parts))
+    answer = connection.getresponse()
+    assert (answer.status, b"the server takes at most 1,000,000" in answer.read()) == (413, True)
+    connection.close()
+    serves(shared)
+
+
+def test_all_bodies_together_are_bounded(shared):
+    """Two that are not whole yet, and together more than the server keeps: one of them is refused."""
+    address = ("127.0.0.1", shared.port)
+    with socket.create_connection(address, PATIENCE) as one, socket.create_connection(address, PATIENCE) as two:
+        for connection in (one, two):
+            connection.sendall(request("POST", PREDICT, b"1" * 900_000, "Content-Length: 950000"))
+        (refused,) = select.select([one, two], [], [], PATIENCE)[0]
+        status, answer = read_answer(refused)
+        assert (status, b"have more than 1,500,000 bytes" in answer) == (503, True), answer
+    serves(shared)
+
+
+def test_one_answer_for_each_request_that_is_refused(shared):
+    """What comes behind a refusal, and is no HTTP, has no answer of its own; a 100 is not said after a refusal."""
+    head = request("POST", PREDICT, b"", "Transfer-Encoding: chunked")
+    broken = head + b"fffff\r\n" + b"1" * 0xFFFFF + b"\r\n" + b"1\r\n1\r\nzz\r\n\r\n"
+    expects = request("POST", PREDICT, b"", "Content-Length: 2000000", "Expect: 100-continue")
+    for data in (broken, expects):
+        assert whole(shared, data).count(b"HTTP/1.1") == 1
+    for expected in ("100-continue", "100-Continue"):
+        said = whole(shared, request("POST", PREDICT, GOOD, f"Expect: {expected}", "Connection: close"))
+        assert [said.count(one) for one in (b"HTTP/1.1 100", b"HTTP/1.1 200")] == [1, 1], said
+
+
+def whole(server, data):
+    """All that comes until the server closes."""
+    came = b""
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
+        connection.sendall(data)
+        while part := connection.recv(65536):
+            came += part
+    return came
+
+
+def test_head_and_the_methods_that_are_allowed(shared):
+    said = whole(shared, request("HEAD", "/v1/models/m", b"", "Connection: close"))
+    head, _, rest = said.partition(b"\r\n\r\n")
+    assert (head[:15], rest) == (b"HTTP/1.1 200 OK", b"")
+    for method, path, allowed in (("PUT", "/v1/models/m", b"GET, HEAD"), ("GET", PREDICT, b"POST")):
+        said = whole(shared, request(method, path, b"", "Connection: close"))
+        assert b"\r\nAllow: " + allowed + b"\r\n" in said, said
+
+
+def test_who_does_not_read_the_answers_is_cut_off(shared):
+    rows = ",".join(["[1, 2, 3, 4]"] * 60_000)
+    one = request("POST", PREDICT, f'{{"instances": [{rows}]}}'.encode())
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", shared.port))
+        port = connection.getsockname()[1]
+        sending = threading.Thread(target=send_until_broken, args=(connection, one))
+        sending.start()
+        process, end = psutil.Process(shared.process.pid), time.monotonic() + PATIENCE
+        while any(found.raddr and found.raddr.port == port for found in process.net_connections("tcp")):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        sending.join(PATIENCE)
+        assert not sending.is_alive()
+    serves(shared)
+
+
+def send_until_broken(connection, data):
+    try:
+        for _ in range(1000):
+            connection.sendall(data)
+    except OSError:
+        return
 
 
 def test_silence_is_cut_off(shared):
@@ -176,8 +283,9 @@ def test_pipelined_requests_are_answered_in_order(shared):
 
 @pytest.mark.parametrize("data", [b"\x00" * 100, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" * 20, b"GET\r\n\r\n"])
 def test_what_is_no_http(shared, data):
-    status, _ = exchange(shared, data + b"\r\n\r\n")
-    assert status in (0, 400)
+    status, answer = exchange(shared, data + b"\r\n\r\n")
+    assert status == 400
+    assert "no HTTP" in json.loads(answer)["error"]
     serves(shared)
 
 

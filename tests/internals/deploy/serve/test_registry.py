@@ -33,6 +33,29 @@ def test_a_new_version_answers_only_when_it_is_warm_and_the_old_one_until_then(m
     assert model.route(version=1).number == 1
 
 
+def test_the_status_of_a_version_is_told_whatever_its_state(model):
+    two, three = model.found({1: "mark", 2: "mark", 3: "mark"})
+    model.failed(three, "weights damaged")
+    assert [(one["version"], one["state"]) for one in model.status()] == [
+        ("3", "END"),
+        ("2", "LOADING"),
+        ("1", "AVAILABLE"),
+    ]
+    for number, line in zip((3, 2, 1), model.status(), strict=True):
+        assert model.status(number) == [line]
+    assert model.status(label="stable") == model.status(1)
+    assert model.status(3)[0]["status"] == {"error_code": "UNKNOWN", "error_message": "weights damaged"}
+    with model.using(model.versions[1]):
+        model.loaded(two, "runner")
+        model.unwanted.add(1)
+        model.drain()
+        assert model.status(1)[0]["state"] == "UNLOADING"
+    with pytest.raises(NotFound, match="there is no version 4; there are 1, 2, 3"):
+        model.status(4)
+    with pytest.raises(NotFound, match="no version is canary"):
+        model.status(label="canary")
+
+
 def test_a_version_that_fails_never_answers_and_says_why(model):
     (two,) = model.found({1: "mark", 2: "mark"})
     model.failed(two, "weights damaged")

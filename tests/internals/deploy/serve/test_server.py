@@ -95,9 +95,12 @@ def test_status_metadata_and_labels(shared, rows):
     (version,) = shared.ask("/v1/models/m")[1]["model_version_status"]
     assert (version["version"], version["state"], version["labels"]) == ("1", "AVAILABLE", ["stable"])
     metadata = shared.ask("/v1/models/m/metadata")[1]
-    assert metadata["model_spec"] == {"name": "m", "version": "1"}
-    dims = metadata["metadata"]["signature_def"]["serve"]["inputs"]["x"]["tensor_shape"]["dim"]
-    assert dims == [{"size": "-1", "name": "batch"}, {"size": "4", "name": ""}]
+    assert metadata["model_spec"] == {"name": "m", "signature_name": "", "version": "1"}
+    dims = [{"size": "-1", "name": "batch"}, {"size": "4", "name": ""}]
+    shape = {"dim": dims, "unknown_rank": False}
+    signature = metadata["metadata"]["signature_def"]["signature_def"]["serve"]
+    assert signature["inputs"] == {"x": {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": "x"}}
+    assert signature["method_name"] == "tensorflow/serving/predict"
     examples = {"examples": [{"x": row} for row in rows.tolist()]}
     results = shared.ask("/v1/models/m:classify", examples)[1]["results"]
     assert [[label for label, _ in row] for row in results] == [["ant", "bee", "cat"]] * 3
@@ -222,7 +225,8 @@ def test_a_damaged_version_is_reported_and_never_live(serve, tmp_path, rows):
     os.rename(tmp_path / "part", base / "m" / "2")
     server.event("failed", version=2)
     status = {one["version"]: one for one in server.ask("/v1/models/m")[1]["model_version_status"]}
-    assert status["2"]["state"] == "FAILED"
+    assert status["2"]["state"] == "END"
+    assert server.ask("/v1/models/m/versions/2")[1]["model_version_status"] == [status["2"]]
     assert "2" in status["2"]["status"]["error_message"]
     assert "3" not in status
     np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)

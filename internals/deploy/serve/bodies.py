@@ -1,0 +1,103 @@
+"""JSON bodies, read and written where they hold nobody up: small ones here and now, large ones in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from internals.deploy.saved.signature import Signature
+from internals.deploy.serve import rest
+from internals.deploy.serve.errors import BadRequest, ModelFailed, NotFound, ServeError, Unavailable
+from internals.deploy.serve.process import Process, WorkerDied
+from internals.deploy.serve.reader import BODY
+from internals.deploy.serve.servable import plain_signatures
+from internals.deploy.serve.worker import frame
+
+LARGE = 2**17
+"""Bytes of a body from which another process reads it: here they take as long as some requests."""
+MANY = 2**14
+"""Numbers of an answer from which another process writes it."""
+LIMIT = 60.0
+"""Seconds that reading or writing one body may take."""
+
+
+class Bodies:
+    """Reads and writes JSON.
+
+    Parameters
+    ----------
+    largest : int
+        Bytes of a body. The other process may take a memory that follows from it.
+    finite : bool
+        Refuse NaN and infinity.
+    """
+
+    def __init__(self, largest: int, *, finite: bool = True) -> None:
+        self._memory, self._finite = 2**30 + 48 * largest, finite
+        self._process: Process | None = None
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def read(
+        self, data: bytes, what: str, model: str, signatures: Mapping[str, Signature]
+    ) -> tuple[str, dict[str, np.ndarray], str]:
+        """See `rest.request_of_json`.
+
+        Raises
+        ------
+        BadRequest, NotFound, Unavailable
+        """
+        if len(data) < LARGE:
+            return rest.request_of_json(data, what, model, signatures, finite=self._finite)
+        fields = {"do": "read", "what": what, "model": model, "finite": self._finite}
+        fields["signatures"] = plain_signatures(signatures)
+        answer, arrays = await self._ask(fields, {BODY: np.frombuffer(data, np.uint8)})
+        return answer["signature"], arrays, answer["form"]
+
+    async def write(self, results: Mapping[str, np.ndarray], what: str, form: str, labels: list[str]) -> bytes:
+        """See `rest.answer_in_json`.
+
+        Raises
+        ------
+        BadRequest, Unavailable
+        """
+        if sum(one.size for one in results.values()) < MANY:
+            return rest.answer_in_json(results, what, form, labels)
+        _, arrays = await self._ask({"do": "write", "what": what, "form": form, "labels": labels}, results)
+        return arrays[BODY].tobytes()
+
+    async def _ask(
+        self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        # One whose client leaves is done all the same: half an answer would be left on the socket.
+        task = asyncio.ensure_future(self._asked(fields, arrays))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        answer, found = await asyncio.shield(task)
+        if "error" in answer:
+            raise {400: BadRequest, 404: NotFound}.get(answer["status"], ServeError)(answer["error"])
+        return answer, found
+
+    async def _asked(
+        self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        async with self._turn:
+            try:
+                if self._process is None or self._process.is_dead:
+                    self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
+                    await self._process.begin()
+                return await self._process.ask(frame(fields, arrays), "read or write JSON", LIMIT)
+            except WorkerDied as error:
+                raise Unavailable(f"the body's JSON could not be read or written: {error}", retry_after=1) from None
+            except ModelFailed as error:
+                raise BadRequest(f"the body's JSON is too much: {error}.") from None
+
+    def close(self) -> None:
+        """End the process."""
+        for task in self._tasks:
+            task.cancel()
+        if self._process is not None:
+            self._process.kill()
