@@ -110,7 +110,7 @@ def install_browser() -> None:
             package = Path(folder, "node_modules", PYODIDE)
             for part in PYODIDE_PARTS:
                 shutil.copy2(package / "dist" / part, target / part)
-            shutil.copy2(package / "LICENSE", target / "LICENSE")
+            shutil.copy2(package / "LICENSE", target)
     except (CannotBuild, OSError) as reason:
         print(f"book: chapter 22 runs nothing in the browser: Pyodide could not be fetched: {reason}", flush=True)
         return

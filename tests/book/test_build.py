@@ -144,6 +144,7 @@ def test_what_the_browser_runs_is_locked_by_its_checksum(build: ModuleType) -> N
     for name, version in asked.items():
         entry = locked[f"node_modules/{name}"]
         assert entry["version"] == version
+        assert f"{name} {version}" in (build.BOOK / "_static" / "edge" / "NOTICE.txt").read_text()
         assert entry["integrity"].startswith("sha512-")
 
 

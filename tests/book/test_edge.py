@@ -103,7 +103,7 @@ def test_a_reader_runs_both_models_and_draws(browser: Any, served: str, told: di
         assert f"{len(base64.b64decode(one['file'])):,} bytes" in words
         # Offsets are the plan's; a pointer's size does not matter.
         assert f"{len(model.arena):,} bytes" in words
-    assert len(re.findall(r"\d\.\d\d ms", words)) == 2
+    assert len(re.findall(r"\d\.\d\d ms", words)) == 4
 
     browser.ask(f"{BOX}.querySelector('.edge-pad').focus()")
     for _ in range(2):
