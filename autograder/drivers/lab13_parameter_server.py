@@ -6,7 +6,6 @@ Plain data in, plain data out. No answers here.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -159,27 +158,32 @@ def _job(
     slow: list[float],
     conditions: Conditions,
 ) -> dict[str, Any]:
-    """Rank 0 is the server; what each trainer pulled, and what happened at the server, in order."""
+    """Rank 0 is the server; what each trainer pulled, and what happened at the server, in order.
+
+    A slow trainer gets its weights when the others can do nothing more without it: so whatever they push comes before
+    its own push or its end, on a machine of any speed.
+    """
 
     def train(peers: Peers) -> Any:
         trainer, pulled = peers.rank - 1, []
         for step in range(steps):
             peers.send(0, ["pull", step, None])
             pulled.append(peers.receive(0))
-            time.sleep(slow[trainer])
             found = gradient(trainer, step, pulled[-1])
             for _ in range(1 + repeat.count([trainer, step])):
                 peers.send(0, ["push", step, found])
         peers.send(0, ["done", steps, None])
         return pulled
 
-    return _run(lambda peers: train(peers) if peers.rank else _serve(make(), peers), trainers + 1, conditions)
+    late = {trainer for trainer, more in enumerate(slow) if more}
+    return _run(lambda peers: train(peers) if peers.rank else _serve(make(), peers, late), trainers + 1, conditions)
 
 
-def _serve(server: Any, peers: Peers) -> Any:
+def _serve(server: Any, peers: Peers, late: set[int]) -> Any:
     log: list[list[Any]] = [["begin", -1, 0, _weights(server)]]
     peers.note = log
     waiting: dict[int, int] = {}
+    answered: dict[int, np.ndarray] = {}
     left = set(range(peers.size - 1))
     while left:
         try:
@@ -193,6 +197,7 @@ def _serve(server: Any, peers: Peers) -> Any:
             waiting[trainer] = step
         else:
             waiting.pop(trainer, None)
+            answered.pop(trainer, None)
             if trainer not in left:
                 continue
             left.discard(trainer)
@@ -204,8 +209,12 @@ def _serve(server: Any, peers: Peers) -> Any:
             log.append(["ask", asking, waiting[asking], answer is not None])
             if answer is not None:
                 del waiting[asking]
-                with contextlib.suppress(ConnectionError):  # it is told of once more when nothing else comes
-                    peers.send(asking + 1, _array(answer))
+                answered[asking] = _array(answer)
+        at_work = left - waiting.keys() - answered.keys()
+        prompt = answered.keys() - late
+        for asking in sorted(prompt or (() if at_work else answered)):
+            with contextlib.suppress(ConnectionError):  # it is told of once more when nothing else comes
+                peers.send(asking + 1, answered.pop(asking))
     return {"log": log, "weights": _weights(server)}
 
 

@@ -24,7 +24,7 @@ def dies(trainer: int, step: int) -> dict[str, Any]:
 
 
 def dies_at_work(trainer: int, step: int) -> dict[str, Any]:
-    """A trainer is killed when it has the weights of this step and would push: with ``slow``, after the others did."""
+    """A trainer is killed when it has the weights of this step and would push; if it is slow, after the others did."""
     return {"kill": [trainer + 1, STEP_CALLS * step + STEP_CALLS - 1]}
 
 

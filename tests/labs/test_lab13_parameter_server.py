@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -242,6 +245,53 @@ def test_edges_reach_where_answers_break() -> None:
     assert max(row for ids in pushed for row in ids) > 10**12
     assert any(one["sizes"] == {"w": 0} for one in edges["placement"])
     assert {len(one["gradients"][0]) for one in edges["compress"]} >= {0, 1, 3}
+
+
+ORDER = """
+import sys
+import numpy as np
+sys.path[:0] = [{inside!r}, {root!r}]
+from autograder import frames
+sys.modules["frames"] = frames
+from autograder.drivers import lab13_parameter_server as driver
+names, inputs = {{}}, {inputs}
+exec({source!r}, names)
+answer = driver.{task}(names, **inputs)
+print([entry[:3] for entry in answer["ranks"][0]["value"]["log"]])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["barrier", "staleness"])
+def test_a_slow_trainer_is_the_last_on_a_machine_of_any_speed(task: str) -> None:
+    """Here the messages of the others take longer than any wait would have been."""
+    sources = [
+        text_of(cell) for cell in cells_of(SOLUTION) if marks_of(cell).get("grade_id") in ("barrier", "staleness")
+    ]
+    pushes = 0
+    for inputs in LAB.task(task).edges(np.random.default_rng(5)):
+        slow = [trainer for trainer, more in enumerate(inputs["slow"]) if more]
+        if not slow or ("kill" not in inputs["conditions"] and pushes):
+            continue
+        inputs["conditions"] = inputs["conditions"] | {"seed": 3, "delay": 0.15}
+        source = "import numpy as np\n" + "\n".join(sources)
+        given = {"inside": str(ROOT / "autograder/inside"), "root": str(ROOT), "source": source, "task": task}
+        with np.printoptions(threshold=10**6, precision=17):
+            shown = repr(inputs).replace("array(", "np.array(")
+        script = ORDER.format(inputs=shown, **given)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        log = [tuple(entry) for entry in ast.literal_eval(done.stdout)]
+        victim, gone = case_making.death(inputs)
+        steps = inputs["steps"] if task == "barrier" else len(inputs["moves"][0])
+        for step in range(gone + 1 if victim == slow[0] else steps):
+            ends = [("push", slow[0], step), ("lost", slow[0], 0)]  # its last one, where it dies at work
+            last = min(log.index(end) for end in ends if end in log)
+            for other in range(len(inputs["slow"])):
+                if other != slow[0] and (other != victim or step < gone):
+                    assert log.index(("push", other, step)) < last, (inputs, log)
+                    pushes += 1
+    assert pushes > 5
 
 
 @pytest.mark.slow
