@@ -239,6 +239,15 @@ class Server:
         except asyncio.CancelledError:
             runner.close()
             raise
+        except Exception as error:  # of the server's own: a version must not be loading for ever
+            runner.close()
+            model.failed(version, f"the server failed as it loaded: {error!r}")
+            log.exception(
+                "a version failed",
+                extra={
+                    "about": {"event": "failed", "model": model.name, "version": version.number, "error": repr(error)}
+                },
+            )
         else:
             model.loaded(version, runner)
             self._say("loaded", model, version, seconds=round(time.monotonic() - began, 3))

@@ -6,6 +6,7 @@ Each version has processes of its own, so that it loads beside the others, and g
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class Worker(Process):
         """
         await self.begin()
         ask = {
-            "directory": str(self.program.directory.resolve()),
+            "directory": os.path.abspath(self.program.directory),
             "loader": self.program.loader,
             "rows": self.program.rows,
             "path": [one for one in sys.path if one],

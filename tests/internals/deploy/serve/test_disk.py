@@ -183,3 +183,30 @@ def test_a_file_that_can_not_be_read_fails_its_version_and_no_other(serve, tmp_p
     shutil.move(tmp_path / "away" / "2", tmp_path / "m" / "2")
     assert "weights.safetensors" in server.event("failed", version=2)["error"]
     np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_link_to_itself_fails_its_version_and_no_other(serve, tmp_path, rows):
+    save_version(tmp_path / "m", 1)
+    (tmp_path / "m" / "2").symlink_to(tmp_path / "m" / "2")
+    server = serve(tmp_path, "--quiet")
+    assert "symbolic links" in server.event("failed", version=2)["error"]
+    server.event("loaded", version=1)
+    np.testing.assert_allclose(server.predict(rows), rows @ weight(1), rtol=1e-4)
+
+
+def test_a_fault_of_the_server_as_it_loads_is_told_and_the_version_is_not_loading_for_ever(models, logged, monkeypatch):
+    async def broken(self):
+        raise RuntimeError("nobody thought of it")
+
+    monkeypatch.setattr(server_module.Runner, "start", broken)
+
+    async def tried():
+        server = Server(models, Settings(poll=0))
+        await server.start()
+        return server.models["one"].status(1)
+
+    (status,) = asyncio.run(tried())
+    assert status["state"] == "END"
+    assert "nobody thought of it" in status["status"]["error_message"]
+    assert [record.about["event"] for record in logged.records if record.exc_info] == ["failed", "failed"]
