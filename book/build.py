@@ -29,7 +29,7 @@ MATHJAX = ROOT / "node_modules" / "mathjax"
 MATHJAX_PARTS = ("tex-mml-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
 
 # Python and NumPy for the page on which the reader's browser runs a model. Of the 270 MB of that package a page needs
-# 28 MB, and only who builds the site needs those: so it has a lock of its own, and is not kept in node_modules.
+# 27 MB, and only who builds the site needs those: so it has a lock of its own, and is not kept in node_modules.
 BROWSER = BOOK / "browser"
 PYODIDE = "@pyodide/pyodide"
 PYODIDE_PARTS = (
@@ -102,7 +102,7 @@ def install_browser() -> None:
     try:
         if npm is None:
             raise CannotBuild("npm is not installed")
-        print(f"book: fetching Pyodide {wanted} with npm ci (185 MB, of which 28 MB are kept)", flush=True)
+        print(f"book: fetching Pyodide {wanted} with npm ci (185 MB, of which 27 MB are kept)", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy2(BROWSER / name, folder)

@@ -311,6 +311,7 @@ def test_the_page_tells_what_is_wrong(browser: Any, served: str, told: dict[str,
     cut["models"]["int8"]["file"] = base64.b64encode(file[:-64]).decode()
     said = text_of(browser, cut)
     assert f"It did not work: lite: the header says {len(file):,} bytes, the file has {len(file) - 64:,}" in said
+    assert said.endswith("The button tries again.")
     assert browser.ask(f"{BOX}.querySelector('button').hidden") is False
 
     browser.ask("window.fetch = () => Promise.resolve(new Response('', { status: 404 })); true")

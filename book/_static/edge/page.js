@@ -295,7 +295,7 @@
   function set(box) {
     const told = JSON.parse(box.querySelector("script").textContent);
     const start = made("button", { type: "button", class: "edge-start" }, "Run both files in this browser");
-    const size = "Fetches 28 MB from this site, once: Python, NumPy and the interpreter.";
+    const size = "Fetches 27 MB from this site, once: Python, NumPy and the interpreter.";
     const status = made("p", { role: "status" }, size);
     const place = made("div", { class: "edge-result" });
     box.replaceChildren(start, status, place);
@@ -316,7 +316,7 @@
       let python;
       const stop = (error) => {
         if (python) python.worker.terminate();
-        fail(`It did not work: ${error.message}`);
+        fail(`It did not work: ${error.message}. The button tries again.`);
       };
       try {
         const there = await fetch(new URL("../pyodide/VERSION", HERE));
