@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from email.utils import formatdate
+from functools import lru_cache
 from http.client import responses
 from typing import Any
 
@@ -45,10 +46,21 @@ class TooLarge(ServeError):
     status = 413
 
 
+class TooSlow(ServeError):
+    """The body did not come in time."""
+
+    status = 408
+
+
 class NoLength(ServeError):
     """The length is no number."""
 
     status = 400
+
+
+@lru_cache(1)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
 class Held:
@@ -85,9 +97,12 @@ class Exchange:
             self._refuse(LongHeader(f"the header has {header:,} bytes; the server takes at most {LARGEST_HEADER:,}."))
         elif length is not None and (len(length) > 15 or int(length) > self._largest):
             self._refuse(self._too_large(f"{length[:50]} bytes"))
-        elif headers.get("Expect", "").lower() == "100-continue" != headers["Expect"]:
-            # Tornado answers it only as it is usually written.
-            self._connection.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        else:
+            # Tornado has a time for bodies too; it costs more than the rest of a small request, and has no answer.
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self._wait_no_longer)
+            if headers.get("Expect", "").lower() == "100-continue" != headers["Expect"]:
+                # Tornado answers it only as it is usually written.
+                self._connection.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a part of the body; without a length, count what comes."""
@@ -108,6 +123,7 @@ class Exchange:
         if self._lingers:
             self._end()
         elif not self._done:
+            self._stop_timer()
             self._asked.body = b"".join(self._parts)
             self._parts.clear()
             self._task = asyncio.ensure_future(self._answer())
@@ -115,8 +131,7 @@ class Exchange:
     def on_connection_close(self) -> None:
         """The client left: nobody waits for the answer any more."""
         self._release()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         self._done = True
         if self._task is not None:
             self._task.cancel()
@@ -142,13 +157,14 @@ class Exchange:
         if self._done:
             return
         self._done = True
+        self._stop_timer()
         self._release()
         self._log(answer.status)
         from tornado.httputil import HTTPHeaders, ResponseStartLine
         from tornado.iostream import StreamClosedError
 
         headers = HTTPHeaders({"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers})
-        headers["Date"], headers["X-Content-Type-Options"] = formatdate(usegmt=True), "nosniff"
+        headers["Date"], headers["X-Content-Type-Options"] = _date(int(time.time())), "nosniff"
         identity = self._asked.headers.get(IDENTITY)
         if identity is not None and len(identity) <= 200 and identity.isascii() and identity.isprintable():
             headers[IDENTITY] = identity
@@ -174,10 +190,17 @@ class Exchange:
 
     def _end(self) -> None:
         """The rest of a refused body has come, or was waited for long enough."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         self._connection.finish()
         self._connection.stream.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait_no_longer(self) -> None:
+        self._refuse(TooSlow(f"the body did not come within {self._idle:g} s."))
+        self._end()
 
     def _release(self) -> None:
         self._held.size -= self._size

@@ -86,6 +86,9 @@ class Listener:
                     data = b"" if self.refused else _NO_HTTP
                 return super().write(data)
 
+            def set_nodelay(self, value: bool) -> None:
+                """Set once for the connection, not twice for each answer."""
+
         class Counted(HTTPServer):
             """Knows how many connections there are."""
 
@@ -100,7 +103,6 @@ class Listener:
         self._http = Counted(
             Connections(),
             idle_connection_timeout=settings.idle,
-            body_timeout=settings.idle,
             max_header_size=4 * (LARGEST_HEADER + LARGEST_PATH),
             max_body_size=2**62,
         )
@@ -137,6 +139,7 @@ class Listener:
                 await asyncio.sleep(PAUSE)
                 continue
             if self._http.open < self._most:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._http.handle_stream(self._stream(connection, max_buffer_size=self._buffer), address)
             elif len(self._tasks) <= min(OWN_FILES, self._most) // REFUSED:
                 self._keep(_refuse(connection, self._most))
