@@ -103,7 +103,8 @@ def install_browser() -> None:
         if npm is None:
             raise CannotBuild("npm is not installed")
         print(f"book: fetching Pyodide {wanted} with npm ci (185 MB, of which 27 MB are kept)", flush=True)
-        with tempfile.TemporaryDirectory() as folder:
+        (BOOK / "_build").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BOOK / "_build") as folder:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy2(BROWSER / name, folder)
             _npm_ci(npm, Path(folder))
@@ -119,7 +120,9 @@ def install_browser() -> None:
 
 def _npm_ci(npm: str, folder: Path) -> None:
     """Install what the lock in `folder` says; npm compares every package with the lock's checksum."""
-    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    # By default npm waits more than a minute before it says that there is no network.
+    patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+    command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", *patience]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
