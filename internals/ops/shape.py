@@ -12,14 +12,17 @@ import numpy as np
 from internals.ops.spec import Spec, as_arrays, broadcast_shapes, normalise_axes, normalise_axis
 from internals.ops.table import row
 
+_SAME = -2
+"""A size that stays as it is, where it is not known when a graph is made."""
+
 
 def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
-    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    sizes = _kept_sizes(x, shape)
     for size in sizes:
         if not isinstance(size, int | np.integer):
             raise TypeError(f"reshape: sizes must be integers, got {type(size).__name__}.")
     known = math.prod(int(size) for size in sizes if size != -1)
-    if sizes.count(-1) > 1 or any(size < -1 for size in sizes):
+    if sizes.count(-1) > 1:
         raise ValueError(
             f"reshape: shape {sizes} is not valid; sizes are not negative, and one of them may be -1 (what is left)."
         )
@@ -37,14 +40,32 @@ def _reshape_infer(x: Spec, *, shape: Sequence[int]) -> Spec:
     return Spec(tuple(int(size) for size in sizes), x.dtype)
 
 
+def _kept_sizes(x: Any, shape: Any) -> tuple[Any, ...]:
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    try:
+        if min(sizes, default=0) >= -1:
+            return sizes
+    except TypeError:  # not numbers; told by what reads them
+        return sizes
+    there = (*x.shape, *(_SAME,) * len(sizes))
+    sizes = tuple(there[i] if size == _SAME else size for i, size in enumerate(sizes))
+    if min(sizes) < -1:  # NumPy takes them all for -1
+        raise ValueError(
+            f"reshape: shape {shape} is not valid for {x.shape}; sizes are not negative, but one of them may be -1 "
+            "(what is left), and -2 is the size that there is at this place."
+        )
+    return sizes
+
+
 reshape = row(
     "reshape",
-    lambda xp, x, shape: xp.reshape(x, shape),
+    lambda xp, x, shape: xp.reshape(x, _kept_sizes(x, shape)),
     vjp=lambda g, out, x, shape: reshape(g, shape=tuple(x.shape)),
     jvp="linear",
     infer=_reshape_infer,
     view=True,
-    doc="The entries in row-major order, in another shape. A view where the memory allows, else a copy.",
+    doc="The entries in row-major order, in another shape; -1 is what is left, -2 the size that x has at this place. A "
+    "view where the memory allows, else a copy.",
 )
 
 

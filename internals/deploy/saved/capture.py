@@ -9,13 +9,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from internals import ops
 from internals.deploy.errors import SignatureError
 from internals.deploy.saved.signature import TensorSpec
+from internals.deploy.saved.sizes import (
+    OTHER,
+    PROBE,
+    Differs,
+    broadcast_sizes,
+    counted,
+    first_open,
+    has_open,
+    open_slice,
+    same,
+    sizes_of_reshape,
+    stepped,
+    times,
+)
 from internals.graph import Function, Graph, GraphError, Node
 from internals.graph.function import Draw
 from internals.graph.graph import CONSTANT, PLACEHOLDER
@@ -25,9 +39,6 @@ from internals.tensor import Tensor
 from internals.trace.function import Traced
 from internals.trace.kinds import program_of
 from internals.trace.trace import Trace
-
-PROBE, OTHER = 3, 5
-"""The sizes that an open one is tried at. Neither 0 nor 1, which programs treat apart."""
 
 
 def captured(
@@ -160,17 +171,6 @@ def _equal(one: Any, two: Any) -> bool:
     return is_array(one) and is_array(two) and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
 
 
-class _Differs:
-    """A number that is another one at another size; `by` has the name of that size."""
-
-    def __init__(self, by: str, value: int, other: int) -> None:
-        self.by, self.value, self.other = by, value, other
-
-    @property
-    def is_size(self) -> bool:
-        return (self.value, self.other) == (PROBE, OTHER)
-
-
 class _Merged:
     """The nodes of several traces of one program, made once with what differs left open."""
 
@@ -236,7 +236,7 @@ class _Merged:
 
         def outside(nodes: Sequence[Node]) -> Node:
             shape = self._merged([one.shape for one in nodes], node)
-            sizes = [None if isinstance(size, _Differs) else size for size in shape]
+            sizes = [None if isinstance(size, Differs) else size for size in shape]
             return inner.graph.placeholder(sizes, nodes[0].dtype, name=nodes[0].name)
 
         with inner.graph:
@@ -266,28 +266,64 @@ class _Merged:
         return self._constant(arrays, node)
 
     def _constant(self, arrays: Sequence[np.ndarray], node: Node) -> Node:
-        """What is the same at every size; or has as many equal slices as a size says."""
+        """What is the same at every size; or has as many equal slices as a size says, or counts, or is a triangle."""
         shape = self._merged([one.shape for one in arrays], node)
-        first = arrays[0]
-        for axis, size in enumerate(shape):
-            if isinstance(size, _Differs):
-                first = first[(slice(None),) * axis + (slice(0, 1),)]
-        if not all(
-            np.array_equal(one, np.broadcast_to(first, one.shape), equal_nan=one.dtype.kind == "f") for one in arrays
-        ):
+        if not has_open(shape):
+            if not all(same(one, arrays[0]) for one in arrays):
+                self._refuse("has an array of other values", node)
+            return self.graph.constant(np.array(arrays[0]))
+        alike = [all(same(one, np.take(one, [0] * one.shape[i], i)) for one in arrays) for i in range(len(shape))]
+        key = tuple(slice(0, 1) if one else slice(None) for one in alike)
+        cut = [1 if one else size for one, size in zip(alike, shape, strict=True)]
+        value = self._written_out([one[key] for one in arrays], cut)
+        if value is None:
             self._refuse("has an array of other values", node)
-        return self._stretched(self.graph.constant(np.array(first)), shape, node)
+        known = [size if one and not has_open(size) else 1 for one, size in zip(alike, shape, strict=True)]
+        if any(size != 1 for size in known):
+            value = times(value, self.graph.constant(np.ones(known, value.dtype)))
+        grown = [size if one else 1 for one, size in zip(alike, shape, strict=True)]
+        return self._stretched(value, grown, node)
+
+    def _written_out(self, arrays: Sequence[np.ndarray], shape: Sequence[Any]) -> Node | None:
+        """What is the same at every size; numbers that count up, and triangles, of a size that is open."""
+        sizes = [size for size in shape if isinstance(size, Differs)]
+        if not sizes and all(same(one, arrays[0]) for one in arrays):
+            return self.graph.constant(np.array(arrays[0]))
+        if not sizes or any(not size.is_size or size.by != sizes[0].by for size in sizes) or self.within is not None:
+            return None
+        if any(size != 1 for size in shape if not isinstance(size, Differs)):
+            return None
+        dtype, to = arrays[0].dtype, tuple(-1 if isinstance(size, Differs) else 1 for size in shape)
+        if len(sizes) == 1 and (found := counted([np.ravel(one) for one in arrays])) is not None:
+            start, step = found
+            return ops.reshape(ops.cast(self._count(sizes[0].by) * step + start, dtype=dtype), shape=to)
+        if len(sizes) == 2 and isinstance(shape[-2], Differs) and isinstance(shape[-1], Differs):
+            triangle = stepped([one.reshape(one.shape[-2:]) for one in arrays])
+            if triangle is not None:
+                k, *values = triangle
+                i = self._count(sizes[0].by)
+                below = ops.less_equal(ops.expand_dims(i, axis=0) - ops.expand_dims(i, axis=1), k)
+                within, outside = (self.graph.constant(np.asarray(one, dtype)) for one in values)
+                found_at = ops.where(below, within, outside) if dtype.kind != "b" else ops.equal(below, within)
+                for _ in shape[2:]:
+                    found_at = ops.expand_dims(found_at, axis=0)
+                return found_at
+        return None
+
+    def _count(self, by: str) -> Node:
+        """0, 1, 2 and so on, as many as a size says."""
+        return ops.cumsum(self._unit(by, np.dtype(np.int64)), axis=0) - 1
 
     def _stretched(self, value: Node, shape: Sequence[Any], node: Node) -> Node:
         """A value of one entry along the axes that are open, as many times as their sizes say."""
         for axis, size in enumerate(shape):
-            if isinstance(size, _Differs):
+            if isinstance(size, Differs):
                 if not size.is_size:
                     self._refuse(
                         f"makes an array of {size.value} at {PROBE} and {size.other} at {OTHER}", node, size.by
                     )
                 unit = ops.reshape(self._unit(size.by, value.dtype), shape=(-1, *[1] * (len(shape) - 1 - axis)))
-                value = ops.logical_and(value, unit) if value.dtype.kind == "b" else ops.mul(value, unit)
+                value = times(value, unit)
         return value
 
     def _unit(self, by: str, dtype: np.dtype) -> Node:
@@ -308,29 +344,43 @@ class _Merged:
         if getattr(node.op, "made", None) is not None and len({id(one.op) for one in nodes}) > 1:
             self._make_flow(node, nodes)
             return
+        if node.op.name == "reshape":
+            sizes = sizes_of_reshape(nodes)
+            if sizes is None:
+                self._refuse(f"arranges the entries of {node.inputs[0]!r} in other sizes along several axes", node)
+            self._add(node, {"shape": sizes})
+            return
+        if node.op.name == "getitem":
+            keys = [one.attrs["key"] if isinstance(one.attrs["key"], tuple) else (one.attrs["key"],) for one in nodes]
+            if len({len(key) for key in keys}) == 1 and self._first(node, keys):
+                return
         attrs = {key: self._merged([one.attrs[key] for one in nodes], node) for key in node.attrs}
-        open_attrs = [key for key, value in attrs.items() if _has_open(value)]
+        open_attrs = [key for key, value in attrs.items() if has_open(value)]
         if not open_attrs:
             self._add(node, node.attrs)
-        elif node.op.name == "reshape" and sum(isinstance(size, _Differs) for size in attrs["shape"]) == 1:
-            self._add(node, {"shape": tuple(-1 if isinstance(size, _Differs) else size for size in attrs["shape"])})
         elif node.op.name == "broadcast_to":
+            known, grown = broadcast_sizes(nodes, attrs["shape"])
             (x,) = node.inputs
-            shape = attrs["shape"]
             value = self.there[x]
-            source = (1,) * (len(shape) - x.ndim) + x.shape
-            grown = [size for size, was in zip(shape, source, strict=True) if isinstance(size, _Differs) and was == 1]
-            known = tuple(
-                1 if isinstance(size, _Differs) and was == 1 else PROBE if isinstance(size, _Differs) else size
-                for size, was in zip(shape, source, strict=True)
-            )
-            if len(grown) != sum(isinstance(size, _Differs) for size in shape):
-                self._refuse("broadcasts an array that has this size already along one more axis", node)
-            value = ops.broadcast_to(value, shape=known) if value.shape != known else value
-            self.there[node] = self._stretched(value, shape, node)
+            if len(known) > value.ndim or any(size != 1 for size in known):
+                value = times(value, self.graph.constant(np.ones(known, value.dtype)))
+            self.there[node] = self._stretched(value, grown, node)
         else:
             what = ", ".join(open_attrs)
-            self._refuse(f"has {node.op.name} with another {what}", node, _first_open(attrs).by)
+            self._refuse(f"has {node.op.name} with another {what}", node, first_open(attrs).by)
+
+    def _first(self, node: Node, keys: Sequence[Any]) -> bool:
+        """Make ``x[:n]`` with an open n: the entries are taken by their numbers."""
+        found = open_slice([self._merged([key[i] for key in keys], node) for i in range(len(keys[0]))])
+        if found is None:
+            return False
+        key, axis, size = found
+        (x,) = node.inputs
+        value = self.there[x]
+        if any(one != slice(None) for one in key):
+            value = ops.getitem(value, key=key)
+        self.there[node] = ops.take(value, self._count(size.by), axis=axis)
+        return True
 
     def _make_flow(self, node: Node, nodes: Sequence[Node]) -> None:
         """A branch, a loop or a call, whose functions may be made for other sizes."""
@@ -357,7 +407,7 @@ class _Merged:
         self.there[node] = made
 
     def _merged(self, values: Sequence[Any], node: Node) -> Any:
-        """One value where all are the same; a `_Differs` in the place of a number that depends on one size."""
+        """One value where all are the same; a `Differs` in the place of a number that depends on one size."""
         first = values[0]
         if isinstance(first, tuple | list) and all(
             type(one) is type(first) and len(one) == len(first) for one in values
@@ -376,24 +426,11 @@ class _Merged:
             return first
         if len(others) > 1 or type(first) is not int or type(others[0][1]) is not int:
             self._refuse(f"gives {node.op.name} other settings", node, others[0][0])
-        return _Differs(others[0][0], first, others[0][1])
+        return Differs(others[0][0], first, others[0][1])
 
-    def _refuse(self, what: str, node: Node, by: str = "") -> None:
+    def _refuse(self, what: str, node: Node, by: str = "") -> NoReturn:
         raise SignatureError(
             f"{self.name}: for another {by or ' or '.join(self.open_sizes)} the function {what} ({node.where}), so no "
             "one graph is right for every size. Give that size as a number, or write the function so that it computes "
             "the same for all."
         )
-
-
-def _has_open(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return any(map(_has_open, value))
-    return isinstance(value, _Differs)
-
-
-def _first_open(value: Any) -> _Differs:
-    if isinstance(value, _Differs):
-        return value
-    parts = value.values() if isinstance(value, Mapping) else value
-    return _first_open(next(part for part in parts if _has_open(part)))

@@ -12,6 +12,7 @@ from internals import ops
 from internals.deploy.onnx.readers.elementwise import as_type, numpy_type
 from internals.deploy.onnx.readers.table import Call, known, reads
 from internals.ops.spec import broadcast_shapes
+from internals.tensor import Tensor
 
 
 @reads("Constant")
@@ -206,6 +207,8 @@ def _gather(call: Call, x: Any, index: Any) -> Any:
     axis = int(call.get("axis", 0)) % x.ndim
     if isinstance(index, np.ndarray) and index.ndim == 0 and not isinstance(x, np.ndarray):
         return ops.getitem(x, key=(slice(None),) * axis + (int(index),))
+    if isinstance(x, np.ndarray) and x.ndim > 1 and x.dtype.kind == "f":
+        x = Tensor(np.asarray(x))  # a table, whose rows may be counted by a size that is open; no shape
     return ops.take(x, index, axis=axis)
 
 

@@ -20,8 +20,10 @@ _END = 2**63 - 1
 def _reshape(b: Builder, node: Node, x: Value) -> Name:
     shape = node.attrs["shape"]
     sizes = [int(one) for one in (shape if isinstance(shape, tuple | list) else (shape,))]
-    if 0 in sizes and -1 in sizes:
+    if 0 in sizes and min(sizes) < 0:
         sizes = [0 if size is None else size for size in node.shape]
+    if -2 in sizes:  # ONNX has 0 for it
+        return b.op("Reshape", x, b.integers([0 if size == -2 else size for size in sizes]))
     return b.reshape(x, sizes)
 
 
