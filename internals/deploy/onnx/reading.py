@@ -43,7 +43,11 @@ LARGEST_GRAPH = 1_000_000
 
 
 def from_onnx(
-    source: str | os.PathLike[str] | bytes | Any, *, name: str = "serve", fixed: Mapping[str, Any] | None = None
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    name: str = "serve",
+    fixed: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> SavedModel:
     """Read an ONNX model.
 
@@ -55,6 +59,9 @@ def from_onnx(
     fixed : mapping of str to array, optional
         Values for inputs that become part of the model, such as axes or a shape: what operators here must know before
         they run.
+    sizes : mapping of str to int, optional
+        Numbers for sizes that the file leaves open: for a file that is right for one size only, as tracers make them,
+        whatever it says.
 
     Returns
     -------
@@ -66,18 +73,29 @@ def from_onnx(
     FormatError
         It is no ONNX model, is damaged or hostile, or has an operator, a type or a setting that has no counterpart
         here; names the node.
+    ValueError
+        There is no input, or no open size, that `fixed` or `sizes` names.
     OSError
         It can't be read.
     """
     model, folder = _parsed(source)
+    inputs, sizes = list(model.graph.input), sizes or {}
+    dims = [dim.dim_param for one in inputs for dim in one.type.tensor_type.shape.dim if dim.dim_param]
+    for what, given, known_names in (("input", fixed or {}, [i.name for i in inputs]), ("open size", sizes, dims)):
+        if given.keys() - {*known_names}:
+            wrong, there = sorted(given.keys() - {*known_names})[0], ", ".join(dict.fromkeys(known_names)) or "none"
+            raise ValueError(f"from_onnx: the model has no {what} called {wrong!r}; there are {there}.")
+    left = [name for name in dict.fromkeys(dims) if name not in sizes]
+    hint = f" If the file is right for one size only, give it: sizes={{{left[-1]!r}: ...}}." if left else ""
     try:
-        program = _Program(model, folder, fixed or {})
+        program = _Program(model, folder, fixed or {}, sizes)
         signature = Signature(program.specs, tuple(program.outputs), program.run)
-        content = content_of(program.run, {name: signature}, names=program.names)
-    except FormatError as error:
+        try:
+            content = content_of(program.run, {name: signature}, names=program.names)
+        except (FormatError, SignatureError) as error:
+            raise FormatError(f"{error}{hint}") from None
+    except (FormatError, GraphError) as error:
         raise FormatError(f"from_onnx: {str(error).removeprefix('from_onnx: ')}") from None
-    except (SignatureError, GraphError) as error:
-        raise FormatError(f"from_onnx: {error}") from None
     except _WRONG as error:
         raise FormatError(f"from_onnx: the model makes no sense: {type(error).__name__}: {error}") from None
     return SavedModel(content, path=Path(source) if isinstance(source, str | os.PathLike) else None)
@@ -213,7 +231,7 @@ class _Room:
 class _Program:
     """The graph of an ONNX model as a function of Tensors."""
 
-    def __init__(self, model: Any, folder: Path | None, fixed: Mapping[str, Any]) -> None:
+    def __init__(self, model: Any, folder: Path | None, fixed: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
         self.onnx, self.folder = load_onnx(), folder
         self.opset = self._checked_versions(model)
         props = {one.key: one.value for one in model.metadata_props}
@@ -221,6 +239,7 @@ class _Program:
         if TRAINED in props:
             self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
+        self.sizes = sizes
         self.files: dict[str, memoryview] = {}
         self.functions = {(one.domain, one.name) for one in model.functions}
         self.room = _Room()
@@ -318,7 +337,7 @@ class _Program:
             if dim.HasField("dim_value"):
                 shape.append(dim.dim_value)
             else:
-                shape.append(dim.dim_param if dim.dim_param.isidentifier() else None)
+                shape.append(self.sizes.get(dim.dim_param, dim.dim_param if dim.dim_param.isidentifier() else None))
         return TensorSpec(shape, numpy_type(one.type.tensor_type.elem_type))
 
     # Nodes

@@ -14,7 +14,7 @@ from in_onnxruntime import run_onnx
 
 from internals import Tensor, front, nn, no_grad
 from internals.autodiff import tree
-from internals.deploy import Signature, TensorSpec, load, save
+from internals.deploy import FormatError, Signature, TensorSpec, load, save
 from internals.deploy.onnx import export_onnx, from_onnx, to_onnx
 
 rng = np.random.default_rng()
@@ -177,8 +177,11 @@ def test_models_that_torch_exports(name: str, tmp_path: Path) -> None:
     make, shape, tokens = torch_models()[name]
     model = make(torch).eval()
 
+    steps = name in ("LSTM", "GRU")  # of an encoder torch writes the number that it saw
+
     def batch_of(n: int) -> Any:
-        return torch.randint(0, 20, (n, *shape)) if tokens else torch.randn(n, *shape)
+        sizes = (n, n + 3, *shape[1:]) if steps else (n, *shape)
+        return torch.randint(0, 20, sizes) if tokens else torch.randn(*sizes)
 
     x = batch_of(4)
     with torch.no_grad():
@@ -187,7 +190,7 @@ def test_models_that_torch_exports(name: str, tmp_path: Path) -> None:
             one += 0.05 * torch.randn_like(one)
     file = io.BytesIO()
     torch.onnx.export(model, (x,), file, dynamo=False, opset_version=17, input_names=["x"],
-                      dynamic_axes={"x": {0: "batch"}})  # fmt: skip
+                      dynamic_axes={"x": {0: "batch", 1: "time"} if steps else {0: "batch"}})  # fmt: skip
     read = from_onnx(file.getvalue())
     save(tmp_path / "model", read)
     loaded = load(tmp_path / "model")
@@ -208,6 +211,29 @@ def test_models_that_torch_exports(name: str, tmp_path: Path) -> None:
     assert shared
     for came, want in shared:
         np.testing.assert_allclose(came.numpy(), want, rtol=1e-3, atol=1e-4 * max(1.0, np.abs(want).max()))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_file_that_is_right_for_one_size_only() -> None:
+    """It says that the time is open, and one reshape within it has the number that torch saw."""
+    torch = importlib.import_module("torch")
+    model = torch_models()["transformer encoder"][0](torch).eval()
+    x, file = torch.randint(0, 20, (2, 7)), io.BytesIO()
+    torch.onnx.export(model, (x,), file, dynamo=False, opset_version=17, input_names=["x"],
+                      dynamic_axes={"x": {0: "batch", 1: "time"}})  # fmt: skip
+    with pytest.raises(FormatError, match=r"Reshape.*right for one size only, give it: sizes=\{'time': \.\.\.\}"):
+        from_onnx(file.getvalue())
+    read = from_onnx(file.getvalue(), sizes={"time": 7})
+    assert read.signature().inputs["x"].shape == ("batch", 7)
+    x = torch.randint(0, 20, (5, 7))
+    with torch.no_grad():
+        wanted = model(x).numpy()
+    np.testing.assert_allclose(*read.signature()(x=x.numpy()).values(), wanted, rtol=1e-4, atol=1e-5)
+    for wrong, told in (({"sizes": {"width": 3}}, "no open size called 'width'; there are batch, time"),
+                        ({"fixed": {"y": 3}}, "no input called 'y'; there are x")):  # fmt: skip
+        with pytest.raises(ValueError, match=told):
+            from_onnx(file.getvalue(), **wrong)
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
