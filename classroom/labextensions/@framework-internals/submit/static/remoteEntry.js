@@ -7,6 +7,8 @@
 
   const NAME = '@framework-internals/submit';
   const COMMAND = 'class:submit';
+  // Pixels; on a narrower screen the list of files would leave a notebook no room.
+  const PHONE = 600;
   let shared = {};
 
   async function module(name) {
@@ -147,9 +149,15 @@
                 onClick: () => void submit(panel)
               });
               buttons.set(panel, button);
-              if (!panel.toolbar.insertBefore('spacer', 'class-submit', button)) {
-                panel.toolbar.addItem('class-submit', button);
+              // Near the front: what does not fit, on a phone all but a few, goes from the end into a menu.
+              if (!panel.toolbar.insertAfter('save', 'class-submit', button)) {
+                panel.toolbar.insertItem(0, 'class-submit', button);
               }
+              void app.restored.then(() => {
+                if (window.innerWidth < PHONE) {
+                  app.shell.collapseLeft?.();
+                }
+              });
             });
           }
         });
