@@ -61,13 +61,15 @@ def _names(what: str, answer: Any) -> list[str]:
 
 
 def padded(names: Names, sequences: list[np.ndarray], weight: np.ndarray, bias: np.ndarray) -> dict[str, Any]:
-    """The answers to sequences that ran as one batch, and the shapes the model was called with."""
-    called: list[list[int]] = []
+    """The answers to sequences that ran as one batch, and the shapes and dtypes the model was called with."""
+    called: list[list[Any]] = []
 
     def model(batch: Any) -> Any:
+        if not sequences:
+            raise ValueError("the model was called, though there are no sequences.")
         if np.ndim(batch) != 3:
             raise ValueError(f"the model was given {np.ndim(batch)} axes; it takes (requests, places, features).")
-        called.append(list(np.shape(batch)))
+        called.append([*np.shape(batch), np.asarray(batch).dtype.name])
         return np.tanh(np.asarray(batch) @ weight + bias)
 
     found = names["answers"](model, [np.array(one) for one in sequences])

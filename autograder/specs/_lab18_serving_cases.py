@@ -104,6 +104,7 @@ def bounded_edges(rng: np.random.Generator) -> list[Inputs]:
         case(9, ["submit", start, 1, start + 5], ["take", start + 10]),
         case(9, late, ["expire", start + 5], ["expire", start + 6], ["take", start + 20]),
         case(9, ["submit", start, 2, start + 9], late, ["expire", start + 9], ["take", start + 10]),
+        case(9, ["submit", start, 1, start], ["submit", start, 1, start - 1], ["take", start], ["expire", start]),
         random_run(rng, 60, bounded=True),
         random_run(rng, 60, bounded=True),
     ]
@@ -133,7 +134,12 @@ def sequences_of(rng: np.random.Generator, lengths: list[int], dtype: str = "flo
 
 def padded_edges(rng: np.random.Generator) -> list[Inputs]:
     lengths: list[list[int]] = [[1], [4], [2, 2], [1, 3], [3, 1], [2, 5, 1], [5, 5, 5], [1, 1, 1, 7], [4, 3, 2, 1], []]
+    zeros = sequences_of(rng, [3, 4, 2])  # a place that is zero is no fill
+    for one in zeros["sequences"]:
+        one[1:2] = 0
+        one[-1] = 0
     return [sequences_of(rng, one) for one in lengths] + [
+        zeros,
         sequences_of(rng, [3, 1, 2], "float32"),
         sequences_of(rng, [6, 2], "float32"),
         sequences_of(rng, rng.integers(1, 30, 20).tolist()),

@@ -9,6 +9,8 @@ import numpy as np
 from autograder.compare import compare
 from autograder.spec import Inputs
 
+PER_CLASS = "one number for each class, the mean over the places"
+
 
 def count(number: int, one: str, several: str | None = None) -> str:
     return f"{number} {one if number == 1 else several or one + 's'}"
@@ -109,7 +111,10 @@ def padded(inputs: Inputs, got: Any, want: Any) -> list[str]:
                 f"The model was called {count(len(got['called']), 'time')}; all {len(inputs['sequences'])} sequences "
                 f"are one batch, and so {'one call' if want['called'] else 'without sequences there is none'}."
             ]
-        return [f"The model was called with shape {got['called'][0]}; expected {want['called'][0]}: up to the longest."]
+        (*came, dtype), (*shape, expected) = got["called"][0], want["called"][0]
+        if came == shape:
+            return [f"The model was called with {dtype}; the sequences are {expected}, and so is their batch."]
+        return [f"The model was called with shape {came}; expected {shape}: up to the longest."]
     pairs, right = got["answers"], want["answers"]
     if len(pairs) != len(right):
         return [f"answers gave {count(len(pairs), 'pair')} for {count(len(right), 'sequence')}."]
@@ -131,9 +136,12 @@ def padded(inputs: Inputs, got: Any, want: Any) -> list[str]:
             if who is not None:
                 return [f"The {name} of sequence {number} is that of sequence {who}: rows went to the wrong requests."]
             if np.shape(one) != np.shape(expected):
+                have, why = ("has", PER_CLASS) if name == "mean" else ("have", "what was filled up is cut off again")
+                if name == "places" and np.ndim(one) == 2 and len(one) < length:
+                    why = "some of its own are missing"
                 return [
-                    f"The {name} of sequence {number}, which has {count(length, 'place')}, has shape {np.shape(one)}; "
-                    f"expected {np.shape(expected)}: what was filled up is cut off again."
+                    f"The {name} of sequence {number}, which has {count(length, 'place')}, {have} shape "
+                    f"{np.shape(one)}; expected {np.shape(expected)}: {why}."
                 ]
             if np.asarray(one).dtype != np.asarray(expected).dtype:
                 return [
@@ -142,8 +150,9 @@ def padded(inputs: Inputs, got: Any, want: Any) -> list[str]:
                 ]
             longest = want["called"][0][1]
             leak = " Does the fill count in it?" if name == "mean" and longest > length else ""
+            verb = "is" if name == "mean" else "are"
             return [
-                f"The {name} of sequence {number} is {np.array2string(np.asarray(one), precision=4)}; expected "
+                f"The {name} of sequence {number} {verb} {np.array2string(np.asarray(one), precision=4)}; expected "
                 f"{np.array2string(np.asarray(expected), precision=4)}.{leak}"
             ]
     return []

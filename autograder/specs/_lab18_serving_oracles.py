@@ -97,10 +97,11 @@ def bounded_history(torch: Any, size: int, wait: int, queue: int, events: Events
 # --- padding: each sequence alone -----------------------------------------------------------------
 
 
-def _called(sequences: list[np.ndarray]) -> list[list[int]]:
+def _called(sequences: list[np.ndarray]) -> list[list[Any]]:
     if not sequences:
         return []
-    return [[len(sequences), max(len(one) for one in sequences), sequences[0].shape[1]]]
+    longest, first = max(len(one) for one in sequences), sequences[0]
+    return [[len(sequences), longest, first.shape[1], first.dtype.name]]
 
 
 def padded_numpy(numpy: Any, sequences: list[np.ndarray], weight: np.ndarray, bias: np.ndarray) -> dict[str, Any]:

@@ -321,3 +321,48 @@ class BoundedBatcher(Batcher):
         late = [one for _, one in self.waiting if one.deadline is not None and one.deadline <= now]
         self.waiting = [(now, one) for _, one in self.waiting if one not in late]
         return late
+
+
+# %% wrong: refuses what is late already | refused, though nothing waits|refused, though it fits
+
+
+class BoundedBatcher(Batcher):
+    def __init__(self, size, wait, queue):
+        super().__init__(size, wait)
+        self.queue = queue
+
+    def submit(self, now, request):
+        rows = self.rows()
+        if rows and rows + request.rows > self.queue:
+            return False
+        if request.deadline is not None and request.deadline <= now:
+            return False
+        super().submit(now, request)
+        return True
+
+    def expire(self, now):
+        late = [one for _, one in self.waiting if one.deadline is not None and one.deadline <= now]
+        self.waiting = [pair for pair in self.waiting if pair[1] not in late]
+        return late
+
+
+# %% wrong: looks only at the first | the deadline has come
+
+
+class BoundedBatcher(Batcher):
+    def __init__(self, size, wait, queue):
+        super().__init__(size, wait)
+        self.queue = queue
+
+    def submit(self, now, request):
+        rows = self.rows()
+        if rows and rows + request.rows > self.queue:
+            return False
+        super().submit(now, request)
+        return True
+
+    def expire(self, now):
+        late = []
+        while self.waiting and self.waiting[0][1].deadline is not None and self.waiting[0][1].deadline <= now:
+            late.append(self.waiting.pop(0)[1])
+        return late

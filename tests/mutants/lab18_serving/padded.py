@@ -171,7 +171,7 @@ def answers(model, sequences):
     return [(places, places.mean(axis=0)) for places in own]
 
 
-# %% wrong: float64 all the way | float64; expected float32
+# %% wrong: float64 all the way | float64; the sequences are float32
 
 
 def answers(model, sequences):
@@ -197,3 +197,75 @@ def answers(model, sequences):
     results = model(batch)
     own = [results[row, : len(sequence)] for row, sequence in enumerate(sequences)]
     return [(places, places.mean(axis=0)) for places in own]
+
+
+# %% wrong: the model sees float64 | The model was called with float64; the sequences are float32
+
+
+def answers(model, sequences):
+    if not sequences:
+        return []
+    longest = max(map(len, sequences))
+    batch = np.zeros((len(sequences), longest, sequences[0].shape[1]))
+    for row, one in enumerate(sequences):
+        batch[row, : len(one)] = one
+    results = model(batch).astype(sequences[0].dtype)
+    own = [results[row, : len(one)] for row, one in enumerate(sequences)]
+    return [(places, places.mean(0)) for places in own]
+
+
+# %% wrong: places that are zero are taken for fill | some of its own are missing|have shape
+
+
+def answers(model, sequences):
+    if not sequences:
+        return []
+    longest = max(map(len, sequences))
+    batch = np.zeros((len(sequences), longest, sequences[0].shape[1]), sequences[0].dtype)
+    for row, one in enumerate(sequences):
+        batch[row, : len(one)] = one
+    results = model(batch)
+    own = [results[row][(batch[row] != 0).any(axis=-1)] for row in range(len(sequences))]
+    return [(places, places.mean(0)) for places in own]
+
+
+# %% wrong: without sequences the model is called | though there are no sequences
+
+
+def answers(model, sequences):
+    longest = max(map(len, sequences), default=0)
+    features = sequences[0].shape[1] if sequences else 0
+    batch = np.zeros((len(sequences), longest, features), sequences[0].dtype if sequences else float)
+    for row, one in enumerate(sequences):
+        batch[row, : len(one)] = one
+    results = model(batch)
+    own = [results[row, : len(one)] for row, one in enumerate(sequences)]
+    return [(places, places.mean(0)) for places in own]
+
+
+# %% right: filled with the last place
+
+
+def answers(model, sequences):
+    if len(sequences) == 0:
+        return []
+    longest = max(map(len, sequences))
+    filled = [np.pad(one, ((0, longest - len(one)), (0, 0)), mode="edge") for one in sequences]
+    results = model(np.stack(filled))
+    own = [results[row][: len(one)].copy() for row, one in enumerate(sequences)]
+    return [[places, np.add.reduce(places) / places.dtype.type(len(places))] for places in own]
+
+
+# %% wrong: the mean in float64 | float64; expected float32
+
+
+def answers(model, sequences):
+    if not sequences:
+        return []
+    longest = max(map(len, sequences))
+    batch = np.zeros((len(sequences), longest, sequences[0].shape[1]), sequences[0].dtype)
+    for row, one in enumerate(sequences):
+        batch[row, : len(one)] = one
+    results = model(batch)
+    own = [results[row, : len(one)] for row, one in enumerate(sequences)]
+    return [(places, places.sum(0) / np.float64(len(places))) for places in own]
