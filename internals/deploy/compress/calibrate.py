@@ -154,7 +154,8 @@ class Histogram(Observer):
         if self._half == 0:  # only zeros so far
             self.counts[len(self.counts) // 2] += x.size
             return
-        self.counts += np.histogram(x, len(self.counts), (-self._half, self._half))[0]
+        # In float32 the borders of bins of very small or large numbers would meet, or be infinite.
+        self.counts += np.histogram(x.astype(np.float64), len(self.counts), (-self._half, self._half))[0]
 
     def _double(self) -> None:
         """Twice the range: two bins become one, around the middle."""
@@ -206,15 +207,17 @@ class Entropy(Histogram):
         half = len(self.counts) // 2
         magnitudes = self.counts[half:] + self.counts[:half][::-1]
         edges = self.edges[half:]
-        levels = (self.grid.levels + 1) // 2
-        best = len(magnitudes)
+        below, above = self.counts[:half].any(), self.counts[half + 1 :].any()
+        one_sided = self.scheme == "affine" and not (below and above)
+        best, levels = len(magnitudes), self.grid.levels if one_sided else (self.grid.levels + 1) // 2
         if best > levels:
-            candidates = range(levels, best + 1, max(1, (best - levels) // 256))
+            candidates = [*range(levels, best, max(1, (best - levels) // 256)), best]
             divergences = [_divergence(magnitudes, k, levels) for k in candidates]
             best = candidates[int(np.argmin(divergences))]
         limit = np.float32(edges[best])
-        negative = self.counts[:half].any()
-        return np.asarray(-limit if negative else np.float32(0)), np.asarray(limit)
+        return np.asarray(-limit if below else np.float32(0)), np.asarray(
+            limit if above or not below else np.float32(0)
+        )
 
 
 def _divergence(counts: np.ndarray, kept: int, levels: int) -> float:

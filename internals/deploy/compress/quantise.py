@@ -23,6 +23,7 @@ from internals.deploy.compress.layers import (
     weight_quantisation,
 )
 from internals.deploy.compress.scale import INT8, NARROW_INT8, Grid, Quantisation
+from internals.front import Model
 from internals.nn import Conv2d, Embedding, Linear, Module
 from internals.tensor import Tensor, no_grad
 
@@ -161,6 +162,13 @@ def prepare_training(model: Module, recipe: Recipe | None = None, momentum: floa
 
 def _ready(model: Module) -> Module:
     """A folded copy in evaluation; the model itself stays in its mode."""
+    if not isinstance(model, Module):
+        raise TypeError(f"prepare: expected a Module, got {type(model).__name__}.")
+    if isinstance(model, Model):
+        raise TypeError(
+            "prepare: a Keras-style model has layers of its own; internals.deploy.lite.to_lite(model, calibration=...) "
+            "makes integers of it."
+        )
     return fold_norms(copy.deepcopy(model).eval())
 
 

@@ -165,7 +165,8 @@ def affine(low: Any, high: Any, grid: Grid = INT8, axis: int | None = None) -> Q
     """
     low, high = _range("affine", low, high, axis)
     low, high = np.minimum(low, np.float32(0)), np.maximum(high, np.float32(0))
-    scale = np.maximum((high - low) / np.float32(grid.levels), np.float32(SMALLEST_SCALE))
+    with np.errstate(over="ignore"):  # a range beyond float32 is told of as a scale that is infinite
+        scale = np.maximum((high - low) / np.float32(grid.levels), np.float32(SMALLEST_SCALE))
     zero_point = np.clip(grid.low - np.rint(low / scale), grid.low, grid.high)
     return Quantisation(scale, zero_point.astype(np.int32), grid, axis)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from digits_nets import accuracy, cnn, digits, fit, logits, mlp
 
-from internals import Tensor, nn, no_grad, ops
+from internals import Tensor, front, nn, no_grad, ops
 from internals.deploy import Signature, TensorSpec, save
 from internals.deploy.compress import (
     INT8,
@@ -166,6 +166,8 @@ def test_tables_of_rows() -> None:
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "no layer": (lambda: prepare(nn.Sequential(nn.ReLU())), ValueError, "no Linear or Conv2d in it, only ReLU"),
+    "no module": (lambda: prepare(np.tanh), TypeError, "expected a Module, got ufunc"),
+    "Keras-style": (lambda: prepare(front.Sequential([front.Input((3,)), front.Dense(2)])), TypeError, "lite.to_lite"),
     "no batch": (lambda: calibrate(prepare(small()[0]), []), ValueError, "no batch"),
     "not calibrated": (lambda: convert(prepare(small()[0])), ValueError, "nothing was observed yet"),
     "not prepared": (lambda: convert(small()[0]), ValueError, "no Observed or Trained"),

@@ -138,6 +138,37 @@ def test_entropy_cuts_off_outliers_and_keeps_what_is_even() -> None:
     assert even.range()[1] == pytest.approx(1, abs=0.05)
 
 
+ONE_NUMBER = {"constant": [5.0] * 9, "below 0": [-5.0] * 9, "two": [0.0, 3.0] * 5, "tiny": [1e-44, 3e-45], "0": [-0.0]}
+
+
+@pytest.mark.parametrize("x", ONE_NUMBER.values(), ids=ONE_NUMBER.keys())
+@pytest.mark.parametrize("name", OBSERVERS)
+def test_no_number_that_is_often_seen_is_cut_off(name: str, x: list[float]) -> None:
+    """All of a layer's inputs may be one number, or close to 0; both ends of a range of 8 bits are then exact."""
+    seen, observer = np.array(x, np.float32), OBSERVERS[name]()
+    observer.observe(seen)
+    np.testing.assert_allclose(observer.quantisation().rounded(seen), seen, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["percentile", "entropy"])
+def test_an_absurd_range_is_told(name: str) -> None:
+    observer = OBSERVERS[name]()
+    observer.observe(np.array([3e38, -3e38], np.float32))
+    with pytest.raises(ValueError, match="positive and finite, got inf"):
+        observer.quantisation()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_entropy_uses_the_whole_grid_for_numbers_of_one_sign(sign: int) -> None:
+    observer, other = Entropy(), Entropy(scheme="symmetric")
+    x = (sign * np.random.default_rng().uniform(0.1, 1, 10_000)).astype(np.float32)
+    for one in (observer, other):
+        one.observe(x)
+    assert (
+        np.abs(observer.quantisation().rounded(x) - x).max() < 0.6 * np.abs(other.quantisation().rounded(x) - x).max()
+    )
+
+
 @pytest.mark.parametrize("name", ["percentile", "entropy"])
 def test_a_histogram_does_not_depend_on_how_its_data_came(name: str) -> None:
     x = np.random.default_rng().standard_normal(4096).astype(np.float32)
