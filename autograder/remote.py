@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from autograder.feedback.catalogue import language
+from autograder.feedback.catalogue import language, say
 
 SERVICE, TOKEN = "AUTOGRADER_SERVICE", "JUPYTERHUB_API_TOKEN"
 PATIENCE = 300.0
@@ -56,7 +56,7 @@ def ask(path: str, request: dict[str, Any] | None = None, *, timeout: float = 60
         raise RemoteError(_reason(error)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise RemoteError(f"The class's grading service can't be reached ({reason}). Try again in a minute.") from None
+        raise RemoteError(say("hub.not_reached", reason=reason)) from None
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -72,8 +72,8 @@ def _reason(error: urllib.error.HTTPError) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         words = ""
     if error.code == 403 and not words:
-        words = "The service does not know you any more; stop your server, log in, and start it again."
-    return str(words or f"The class's grading service answered {error.code}. Try again in a minute.")
+        words = say("hub.not_known")
+    return str(words or say("hub.answered", status=error.code))
 
 
 def skeleton(file: str) -> str:

@@ -158,7 +158,7 @@ class Desk:
         try:
             queue.enqueue(self.book, receipt.submission_id, reason="handed in")
         except GradebookError:
-            line += " It is graded as soon as the gradebook allows."  # `catch_up` finds it
+            line += " " + say("hub.graded_later")  # `catch_up` finds it
         return {"submission": receipt.submission_id, "line": line, "lab": lab.name}
 
     def catch_up(self) -> int:
@@ -210,7 +210,7 @@ class Desk:
         tasks = request.get("tasks", [])
         defined = request.get("defined", [])
         if not (is_texts(tasks) and is_texts(defined)):
-            raise Refused(400, "This check was not understood; restart the kernel and try again.")
+            raise Refused(400, say("hub.check_not_understood"))
         with self._alone(learner), saved_as(text(request, "skeleton", ""), text(request, "filename", "")) as file:
             asked = {"do": "check", "tasks": tasks, "lab": text(request, "lab", ""), "file": file}
             asked |= {"cells": cells_of(request), "defined": defined, "language": language(), "learner": learner}
@@ -269,7 +269,7 @@ def cells_of(request: dict[str, Any]) -> list[list[Any]]:
         for cell in cells
     ):  # fmt: skip
         return cells
-    raise Refused(400, "The cells of the kernel did not arrive as they should; restart the kernel and try again.")
+    raise Refused(400, say("hub.cells_not_whole"))
 
 
 @contextlib.contextmanager
@@ -281,7 +281,7 @@ def saved_as(skeleton: str, filename: str) -> Iterator[str]:
     try:
         json.loads(skeleton)
     except ValueError:
-        raise Refused(400, "The notebook's file is no JSON; save it and check again.") from None
+        raise Refused(400, say("hub.not_saved_whole")) from None
     name = Path(filename).name
     if not (name.endswith(".ipynb") and len(name) < 100 and name.isprintable()):
         name = "notebook.ipynb"

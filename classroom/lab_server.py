@@ -16,11 +16,17 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from autograder import remote, warm
+from autograder.feedback import catalogue, words
+from autograder.feedback.catalogue import say
 from autograder.web.book import BookPage
 from autograder.web.extension import Classroom, on_jupyter
 from autograder.web.handlers import AddSlash
+from autograder.web.page import language_of
 from classroom import starter
 from classroom.places import SERVICE
+
+BUTTON = "button."
+"""What the keys of the button's own words begin with."""
 
 
 class Refusal(Exception):
@@ -34,9 +40,23 @@ class Refusal(Exception):
 class LabHandler(APIHandler):
     """JSON both ways, behind Jupyter's own log-in and its check against other sites."""
 
+    async def prepare(self) -> None:  # type: ignore[override]
+        """As the base, which is awaited for who asks; what is said is in their language."""
+        catalogue.speak(language_of(self))
+        await super().prepare()
+
     def refuse(self, error: Refusal) -> None:
         self.set_status(error.status)
         self.finish(json.dumps({"reason": error.words}))
+
+
+class Words(LabHandler):
+    """``GET classroom/words``: what the button says, in the language of who asks; values stand in braces."""
+
+    @web.authenticated
+    def get(self) -> None:
+        known = catalogue.messages(catalogue.language())
+        self.finish({key.removeprefix(BUTTON): text for key, text in known.items() if key.startswith(BUTTON)})
 
 
 class Submit(LabHandler):
@@ -87,13 +107,13 @@ class ToClass(JupyterHandler):
 def notebook_file(root: Path, path: Any) -> Path:
     """The file that JupyterLab calls `path`; only a notebook below the folder that the server shows."""
     if not isinstance(path, str) or not path.endswith(".ipynb") or "\0" in path:
-        raise Refusal(400, "Only a notebook can be handed in. Nothing was handed in.")
+        raise Refusal(400, say("hub.only_notebooks"))
     top = root.resolve()
     file = (top / path.partition(":")[2] if path.startswith("RTC:") else top / path).resolve()
     if not file.is_relative_to(top):
-        raise Refusal(404, f"{path} is not below the folder that this server shows. Nothing was handed in.")
+        raise Refusal(404, say("hub.outside", path=path))
     if not file.is_file():
-        raise Refusal(404, f"There is no file {path}; save the notebook first. Nothing was handed in.")
+        raise Refusal(404, say("hub.no_file", path=path))
     return file
 
 
@@ -103,18 +123,20 @@ def to_class(file: Path, base: str) -> dict[str, Any]:
         taken = remote.hand_in(str(file), "", [])
     except remote.RemoteError as error:
         raise Refusal(502, str(error)) from None
-    return {"line": taken["line"], "page": taken["page"], "submission": taken["submission"], "state": "waiting"}
+    told = {name: taken[name] for name in ("line", "page", "submission")}
+    return told | {"state": "waiting", "words": say("hub.waits")}
 
 
 def here(file: Path, base: str) -> dict[str, Any]:
     """Hand it in on this machine, where it is graded at once."""
     request = {"do": "submit", "file": str(file), "lab": "", "home": os.environ.get("AUTOGRADER_HOME", ""), "cells": []}
+    request["language"] = catalogue.language()
     line, reply = "", {}
     try:
         for reply in warm.ask(request):
             line = reply.get("stored", line)
     except warm.WarmError as error:
-        reply = {"error": f"{line} It is not graded yet: {error}" if line else str(error)}
+        reply = {"error": say("handing_in.not_graded", line=line, fault=error) if line else str(error)}
     page = f"{base}autograder/"
     if "error" in reply:
         if not line:
@@ -123,7 +145,7 @@ def here(file: Path, base: str) -> dict[str, Any]:
     report = json.loads(reply["report"])
     tasks = report.get("tasks", [])
     got, most = sum(one["points"] for one in tasks), sum(one["max_points"] for one in tasks)
-    return {"line": line, "page": page, "state": "graded", "words": f"{got:g} of {most:g} points"}
+    return {"line": line, "page": page, "state": "graded", "words": words.points(got, most)}
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
@@ -132,7 +154,10 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 def _load_jupyter_server_extension(server: Any) -> None:
     base = server.web_app.settings["base_url"]
-    rules: list[tuple[Any, ...]] = [(url_path_join(base, "classroom/submit"), Submit)]
+    rules: list[tuple[Any, ...]] = [
+        (url_path_join(base, "classroom/words"), Words),
+        (url_path_join(base, "classroom/submit"), Submit),
+    ]
     if remote.address():
         book = Classroom(config=server.config).book
         static = {"path": book, "default_filename": "index.html"}

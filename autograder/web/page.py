@@ -107,6 +107,12 @@ def attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{urllib.parse.quote(name, safe='', errors='replace')}"
 
 
+def language_of(handler: web.RequestHandler) -> str:
+    """What the person chose, else what the browser prefers, else what this machine speaks."""
+    chosen = catalogue.known(handler.get_cookie(LANGUAGE_COOKIE, "") or "")
+    return chosen or catalogue.wanted(handler.request.headers.get("Accept-Language", "")) or catalogue.language()
+
+
 class LearnerPage(Base):
     """A page, or data, that belongs to the learner who asks."""
 
@@ -130,9 +136,7 @@ class LearnerPage(Base):
 
     @property
     def language(self) -> str:
-        """What the person chose, else what the browser prefers, else what this machine speaks."""
-        chosen = catalogue.known(self.get_cookie(LANGUAGE_COOKIE, "") or "")
-        return chosen or catalogue.wanted(self.request.headers.get("Accept-Language", "")) or catalogue.language()
+        return language_of(self)
 
     def set_default_headers(self) -> None:
         super().set_default_headers()

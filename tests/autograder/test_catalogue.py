@@ -67,6 +67,7 @@ BUILT = (
     "score.adjusted_",
     "terms.late_",
     "terms.policy_",
+    "button.",
 )
 """Keys that the code puts together."""
 
@@ -85,6 +86,25 @@ def test_every_key_that_is_asked_for_exists_and_every_message_is_asked_for():
         assert key in messages("en"), key
     for key in messages("en"):
         assert f'"{key}"' in written or key.startswith(BUILT), key
+
+
+def test_the_button_says_what_is_in_the_catalogue_and_nothing_of_its_own():
+    """JavaScript asks for its words; what names it or is told to a developer is no sentence of a learner's."""
+    root = ROOM.parents[1] / "classroom/labextensions/@framework-internals/submit/static"
+    source = (root / "remoteEntry.js").read_text(encoding="utf-8")
+    asked = set(re.findall(r"say\('([a-z_]+)'", source))
+    assert {f"button.{key}" for key in asked} == {key for key in messages("en") if key.startswith("button.")}
+    code = re.sub(r"//.*", "", source.partition("return () =>")[0])
+    texts = [part for part in re.findall(r"'([^'\n]*)'|`([^`]*)`", code) for part in part if part]
+    assert [text for text in texts if re.search(r"[A-Za-z]{2,} [a-z]{2,}", text)] == DEVELOPERS
+
+
+DEVELOPERS = [
+    "use strict",
+    "${NAME}: this JupyterLab shares no ${name}.",
+    "A Submit button in the toolbar of a lab.",
+    "${NAME} has no module ${name}.",
+]
 
 
 def spoken(template: str) -> list[str]:

@@ -17,6 +17,7 @@ from jupyter_process import TOKEN, running
 
 from autograder import spec
 from autograder.feedback import html
+from autograder.feedback.catalogue import messages
 from autograder.gradebook import open_gradebook
 from autograder.web import learning, views
 
@@ -43,10 +44,11 @@ class Server:
     theirs: int
     notebook: bytes
 
-    def get(self, path: str, *, token: bool = True, method: str = "GET") -> Answer:
+    def get(self, path: str, *, token: bool = True, method: str = "GET", body: str = "", **sent: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in sent.items()}
         try:
-            connection.request(method, path, headers={"Authorization": f"token {TOKEN}"} if token else {})
+            connection.request(method, path, body, {"Authorization": f"token {TOKEN}"} | named if token else named)
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read().decode(errors="replace"))
         finally:
@@ -327,3 +329,27 @@ def test_every_lab_there_is_gets_a_section_even_when_nothing_is_handed_in(tmp_pa
         page = learning.overview(book, "nobody", views.Links("/autograder/", "/lab", "/book/"), tmp_path, token="t")
     assert "Not handed in yet" in page
     assert page.count("<h2 ") == len(spec.lab_names()) > 0
+
+
+@pytest.mark.parametrize(("asked", "language"), [("zh-CN,en;q=0.5", "zh"), ("en", "en"), ("fr", "en")])
+def test_the_submit_button_is_told_its_words(server, asked, language):
+    answer = server.get("/classroom/words", Accept_Language=asked)
+    assert answer.status == 200
+    own = {key.partition(".")[2]: text for key, text in messages(language).items() if key.startswith("button.")}
+    assert json.loads(answer.body) == own
+    assert "submit" in own
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [("notes.txt", "only_notebooks"), ("../secret.ipynb", "outside"), ("gone.ipynb", "no_file"), (3, "")],
+)
+def test_what_the_button_cannot_hand_in_is_said_in_the_language_of_the_browser(server, path, key):
+    body = json.dumps({"path": path})
+    answer = server.get("/classroom/submit", method="POST", body=body, Accept_Language="zh")
+    assert answer.status in (400, 404)
+    assert json.loads(answer.body)["reason"] == messages("zh")[f"hub.{key}"].format(path=path)
+
+
+def test_the_words_of_the_button_are_for_who_has_logged_in(server):
+    assert server.get("/classroom/words", token=False).status in (302, 403)

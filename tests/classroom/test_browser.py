@@ -170,6 +170,20 @@ def test_the_button_fits_a_phone_and_the_keyboard(learner: Any, hub: Hub, tmp_pa
     assert learner.ask(commands) == "toolbar"
 
 
+def test_the_button_speaks_the_language_of_the_browser(learner: Any, hub: Hub) -> None:
+    put(hub, "ada", "of_no_lab_here.ipynb", "1 + 1", lab="lab99_nowhere")
+    try:
+        learner.call("Network.setExtraHTTPHeaders", headers={"Accept-Language": "zh-CN,zh;q=0.9"})
+        learner.open(f"{hub.base}/user/ada/lab/tree/of_no_lab_here.ipynb?reset")
+        learner.wait(f"Boolean({BUTTON})", 120)
+        assert learner.ask(f"{BUTTON}.innerText") == "提交"
+        learner.ask(f"{BUTTON}.click()")
+        learner.wait(f"Boolean({DIALOG})", 120)
+        assert "提交" in learner.ask(f"{DIALOG}.innerText")
+    finally:
+        learner.call("Network.setExtraHTTPHeaders", headers={})
+
+
 def test_the_notebook_is_saved_before_it_is_handed_in(learner: Any, hub: Hub) -> None:
     # The last one of this browser: a page that was typed into asks before it is left.
     put(hub, "ada", "unsaved.ipynb", "import numpy as np", "pass")

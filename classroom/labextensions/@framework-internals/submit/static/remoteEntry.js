@@ -28,17 +28,39 @@
     const settings = ServerConnection.makeSettings();
     const under = path => URLExt.join(settings.baseUrl, 'classroom', path);
 
+    // What is said, in the language of who reads it; the server has the catalogue.
+    let words = {};
+    const say = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+    const pause = seconds => new Promise(resolve => setTimeout(resolve, 1000 * seconds));
+
+    async function learnWords() {
+      for (;;) {
+        try {
+          const response = await ServerConnection.makeRequest(under('words'), {}, settings);
+          if (response.ok) {
+            words = await response.json();
+            return;
+          }
+        } catch {
+          // A server that starts, or restarts, only takes longer to answer.
+        }
+        await pause(3);
+      }
+    }
+
+    const ready = learnWords();
+
     async function ask(path, body) {
       const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
       let response;
       try {
         response = await ServerConnection.makeRequest(under(path), init, settings);
       } catch {
-        throw new Error('The server does not answer. Your notebook is untouched; try again in a minute.');
+        throw new Error(say('silent'));
       }
       const answer = await response.json().catch(() => ({}));
       if (!response.ok) {
-        throw new Error(answer.reason ?? answer.message ?? `The server answered ${response.status}.`);
+        throw new Error(answer.reason ?? answer.message ?? say('answered', { status: response.status }));
       }
       return answer;
     }
@@ -55,9 +77,9 @@
           // It is stored: a server that restarts meanwhile only takes longer to answer.
           faults += 1;
           if (faults > 20) {
-            throw new Error(`${taken.line} The server does not answer now; the grade will be on the page of your labs.`);
+            throw new Error(say('silent_later', { line: taken.line }));
           }
-          await new Promise(resolve => setTimeout(resolve, 3000));
+          await pause(3);
         }
       }
       return state;
@@ -72,37 +94,35 @@
       }
       busy.add(context.path);
       mark(panel);
-      const id = Notification.emit(`Handing in ${context.path} ...`, 'in-progress', { autoClose: false });
-      const say = (message, type, page) =>
+      const id = Notification.emit(say('working', { path: context.path }), 'in-progress', { autoClose: false });
+      const show = (message, type, page) =>
         Notification.update({
           id,
           message,
           type,
           autoClose: false,
-          actions: page ? [{ label: 'Feedback', callback: () => window.open(page, '_blank', 'noopener') }] : []
+          actions: page ? [{ label: say('feedback'), callback: () => window.open(page, '_blank', 'noopener') }] : []
         });
       try {
         // A save that asks about a conflict is rejected where it is cancelled, and where another asks already.
         await context.save().catch(() => undefined);
         if (context.model.dirty) {
-          throw new Error(
-            'The notebook could not be saved, so nothing was handed in. Where it is open twice, close one; save, and submit again.'
-          );
+          throw new Error(say('not_saved'));
         }
         const taken = await ask('submit', { path: context.localPath ?? context.path });
-        const tell = words => say(`${taken.line} ${words ?? ''}`, 'in-progress', taken.page);
+        const tell = told => show(`${taken.line} ${told ?? ''}`, 'in-progress', taken.page);
         if (taken.state === 'waiting') {
-          tell('It waits to be graded.');
+          tell(taken.words);
         }
         const state = await settled(taken, tell);
-        say(`${taken.line} ${state.words}`, state.state === 'graded' ? 'success' : 'warning', taken.page);
+        show(`${taken.line} ${state.words}`, state.state === 'graded' ? 'success' : 'warning', taken.page);
         if (state.state === 'parked') {
-          void showErrorMessage('Submit', `${taken.line} ${state.words}`);
+          void showErrorMessage(say('submit'), `${taken.line} ${state.words}`);
         }
       } catch (error) {
         // A notification shows 140 characters; why nothing was handed in may take more.
         Notification.dismiss(id);
-        void showErrorMessage('Submit', error.message);
+        void showErrorMessage(say('submit'), error.message);
       } finally {
         busy.delete(context.path);
         mark(panel);
@@ -129,23 +149,25 @@
       optional: [ICommandPalette],
       activate: (app, tracker, palette) => {
         const current = () => (tracker.currentWidget && isLab(tracker.currentWidget.context) ? tracker.currentWidget : null);
-        app.commands.addCommand(COMMAND, {
-          label: 'Submit this lab',
-          caption: 'Save this notebook and hand it in',
-          isEnabled: () => current() !== null,
-          execute: () => current() && submit(current())
+        void ready.then(() => {
+          app.commands.addCommand(COMMAND, {
+            label: () => say('command'),
+            caption: () => say('tip'),
+            isEnabled: () => current() !== null,
+            execute: () => current() && submit(current())
+          });
+          palette?.addItem({ command: COMMAND, category: say('category') });
         });
-        palette?.addItem({ command: COMMAND, category: 'Class' });
         app.docRegistry.addWidgetExtension('Notebook', {
           createNew: (panel, context) => {
-            void context.ready.then(() => {
+            void Promise.all([context.ready, ready]).then(() => {
               if (panel.isDisposed || !isLab(context)) {
                 return;
               }
               const button = new ToolbarButton({
                 className: 'class-submit',
-                label: 'Submit',
-                tooltip: 'Save this notebook and hand it in',
+                label: say('submit'),
+                tooltip: say('tip'),
                 onClick: () => void submit(panel)
               });
               buttons.set(panel, button);
@@ -163,7 +185,7 @@
         });
         // Labs that were released since the server started. A server of one's own has them all, and no such address.
         if (settings.baseUrl.includes('/user/')) {
-          void ask('fetch', {}).catch(() => undefined);
+          void ready.then(() => ask('fetch', {})).catch(() => undefined);
         }
       }
     };
