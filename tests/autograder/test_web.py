@@ -342,7 +342,7 @@ def test_the_submit_button_is_told_its_words(server, asked, language):
 
 @pytest.mark.parametrize(
     ("path", "key"),
-    [("notes.txt", "only_notebooks"), ("../secret.ipynb", "outside"), ("gone.ipynb", "no_file"), (3, "")],
+    [("notes.txt", "only_notebooks"), ("../secret.ipynb", "outside"), ("gone.ipynb", "no_file"), (3, "only_notebooks")],
 )
 def test_what_the_button_cannot_hand_in_is_said_in_the_language_of_the_browser(server, path, key):
     body = json.dumps({"path": path})
