@@ -211,7 +211,8 @@ def main() -> int:
     try:
         return asyncio.run(serve(options))
     except (OSError, ValueError, ImportError) as error:
-        print(f"serve: {error}", file=sys.stderr)
+        why = error.strerror if isinstance(error, OSError) and error.strerror and not error.filename else str(error)
+        print(f"serve: {why.removeprefix('serve: ')}", file=sys.stderr)
         return 2
 
 

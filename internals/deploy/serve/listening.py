@@ -120,7 +120,11 @@ class Listener:
         from tornado.netutil import bind_sockets
 
         family = socket.AF_INET if ":" not in host else socket.AF_INET6
-        found = bind_sockets(port, host, family=family, backlog=1024)
+        try:
+            found = bind_sockets(port, host, family=family, backlog=1024)
+        except OSError as error:
+            why = f"can't listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
+            raise OSError(error.errno, why) from None
         self._sockets += found
         for one in found:
             self._keep(self._take_from(one))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import resource
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -87,3 +89,15 @@ def test_a_server_without_files_left_waits_and_writes_little(serve, tmp_path):
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
         waiting.sendall(request("GET", "/readyz"))
         assert read_answer(waiting)[0] == 200
+
+
+@pytest.mark.slow
+def test_an_address_that_is_taken_is_named(tmp_path):
+    save_version(tmp_path / "m", 1)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "internals.deploy.serve", str(tmp_path), "--port", port]
+        ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 2
+    assert f"serve: can't listen on 127.0.0.1:{port}: " in ran.stderr
+    assert "Choose another --host or --port" in ran.stderr
