@@ -331,6 +331,13 @@ def test_every_lab_there_is_gets_a_section_even_when_nothing_is_handed_in(tmp_pa
     assert page.count("<h2 ") == len(spec.lab_names()) > 0
 
 
+def test_a_form_without_the_token_is_told_to_log_in(server):
+    answer = server.get("/autograder/language", token=False, method="POST", body="language=zh")
+    assert answer.status == 403
+    assert "Log in first" in answer.body
+    assert '<a href="/autograder/">Log in</a>' in answer.body
+
+
 @pytest.mark.parametrize(("asked", "language"), [("zh-CN,en;q=0.5", "zh"), ("en", "en"), ("fr", "en")])
 def test_the_submit_button_is_told_its_words(server, asked, language):
     answer = server.get("/classroom/words", Accept_Language=asked)
