@@ -69,8 +69,8 @@ def export(names: Names, nodes: list[dict[str, Any]], weights: dict[str, np.ndar
         operators.append(
             {
                 "op_type": str(one["op_type"]),
-                "inputs": [str(name) for name in one["inputs"]],
-                "outputs": [str(name) for name in one["outputs"]],
+                "inputs": _listed("export: inputs", one["inputs"]),
+                "outputs": _listed("export: outputs", one["outputs"]),
                 "attrs": {str(key): _plain(value) for key, value in one["attrs"].items()},
             }
         )
@@ -110,7 +110,7 @@ def _node(one: Any, function: str) -> dict[str, Any]:
     return {
         "name": str(one["name"]),
         "op": str(one["op"]),
-        "inputs": [str(name) for name in one["inputs"]],
+        "inputs": _listed(f"{function}: inputs", one["inputs"]),
         "attrs": {str(key): _plain(value) for key, value in one["attrs"].items()},
     }
 
@@ -119,7 +119,16 @@ def _step(one: Any) -> dict[str, Any]:
     if not isinstance(one, dict) or not {"op", "inputs", "attrs"} <= one.keys():
         raise TypeError(f"open_sizes: a step is {_kind(one)}; expected a dict with op, inputs and attrs.")
     attrs = {str(key): _plain(value) for key, value in one["attrs"].items()}
-    return {"op": str(one["op"]), "inputs": [int(i) for i in one["inputs"]], "attrs": attrs}
+    inputs = _listed("open_sizes: inputs", one["inputs"], int)
+    return {"op": str(one["op"]), "inputs": inputs, "attrs": attrs}
+
+
+def _listed(what: str, value: Any, kind: type = str) -> list[Any]:
+    """Names, or numbers of steps."""
+    kinds = str if kind is str else int | np.integer
+    if not isinstance(value, list | tuple) or not all(isinstance(one, kinds) for one in value):
+        raise TypeError(f"{what} is {value!r}; expected a list of {'names' if kind is str else 'numbers of steps'}.")
+    return [kind(one) for one in value]
 
 
 def _plain(value: Any) -> Any:

@@ -36,6 +36,7 @@ def signature_edges(rng: np.random.Generator) -> list[Inputs]:
         _call(rng, [x, y], x=((n, 3), f), y=((n + 1,), i)),
         _call(rng, [x, y], y=((n,), i), x=((n, 3), f)),
         _call(rng, [x, y], x=((1, 3), f), y=((n,), i)),
+        _call(rng, [x, y], x=((0, 3), f), y=((n,), i)),
         _call(rng, [z], z=((n, 4, n), f)),
         _call(rng, [z], z=((n, 4, n + 1), f)),
         _call(rng, [x], x=((n, 4), f)),
@@ -191,6 +192,11 @@ def sizes_edges(rng: np.random.Generator) -> list[Inputs]:
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, keepdims=True, axis=0)]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, **({"axis": 0} if n == a else {}))]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("repeat", 0, count=n)]),
+        _records(both, lambda n: [_step("placeholder", shape=[n]), _step("roll", 0, shift=-n)]),
+        _records(both, lambda n: [_step("placeholder", shape=[n]), _step("zeros", shape=[a + b - n])]),
+        _records(
+            (1, 2), lambda n: [_step("placeholder", shape=[n]), _step("relu", 0), _step("relu", 1), _step("add", 0, n)]
+        ),
         _records((1, 0), lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, keepdims=n == 1)]),
         _records((b, a), program),
     ]
@@ -297,6 +303,7 @@ def export_edges(rng: np.random.Generator) -> list[Inputs]:
         new(1, 2, 6, 5).pool(3, 1).inputs(2),
         new(1, 2, 3, 4).flatten().inputs(3),
         new(1, 12).reshape(3, 4).inputs(2),
+        new(1, 16).reshape(1, 4, 4).conv(2, (2, 2), 2, 0).flatten().inputs(2),
         new(1, 12).reshape(3, 2, 2).conv(2, (2, 2), 1, 1).relu().inputs(2),
         new(1, 1, 8, 8).conv(4, (3, 3), 1, 1).relu().pool(2, 2).flatten().linear(10).inputs(3),
         shared.inputs(3),

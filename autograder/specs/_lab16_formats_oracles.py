@@ -57,8 +57,14 @@ def signature_tensorflow(tensorflow: Any, signature: list[list[Any]], given: dic
     sizes: dict[str, int] = {}
     for i, (name, shape) in enumerate(fitting):
         for other, there in fitting[i:]:
+            # An array that differs from itself in one size is not held against one that has another size alone.
+            shared = {*shape} & {*there}
+            pair = [
+                (tensor, [size if size in shared else came for size, came in zip(sizes_of, tensor.shape, strict=True)])
+                for tensor, sizes_of in ((tensors[name], shape), (tensors[other], there))
+            ]
             try:
-                tf.debugging.assert_shapes([(tensors[name], tuple(shape)), (tensors[other], tuple(there))])
+                tf.debugging.assert_shapes([(tensor, tuple(sizes_of)) for tensor, sizes_of in pair])
             except ValueError:
                 wrong |= {name, other}
         for axis, size in enumerate(shape):

@@ -78,6 +78,8 @@ def integers_case(rng: np.random.Generator, shape: tuple[int, ...], axis: int | 
 
 
 def integers_edges(rng: np.random.Generator) -> list[Inputs]:
+    uneven = np.float32(rng.uniform(0.05, 0.2))  # no power of two, so that reals have all their digits
+    steps = rng.integers(-140, 140, 4) + rng.uniform(-0.3, 0.3, 4)
     return [
         integers_case(rng, *one)
         for one in (
@@ -99,7 +101,8 @@ def integers_edges(rng: np.random.Generator) -> list[Inputs]:
             "scale": scales(rng),
             "zero_point": points(rng),
             "axis": None,
-        }
+        },
+        {"x": (steps * uneven).astype(np.float32), "scale": uneven, "zero_point": points(rng), "axis": None},
     ]
 
 
@@ -161,6 +164,8 @@ def calibrate_case(rng: np.random.Generator, sizes: Sequence[Any], percentile: f
 def calibrate_edges(rng: np.random.Generator) -> list[Inputs]:
     outlier = calibrate_case(rng, [(100, 4), (99, 4)], 99.0)
     outlier["batches"][0][3, 2] = 60.0
+    activations = calibrate_case(rng, [(4,), (3,)], 80.0)  # behind ReLU most are 0, and count each
+    activations["batches"] = [np.abs(batch) * (np.arange(len(batch)) == 0) for batch in activations["batches"]]
     return [
         calibrate_case(rng, [()], 100.0),
         calibrate_case(rng, [(5,)], 100.0),
@@ -171,6 +176,7 @@ def calibrate_edges(rng: np.random.Generator) -> list[Inputs]:
         calibrate_case(rng, [(30, 2), (20, 2)], 99.0, shift=-9.0),
         calibrate_case(rng, [(8, 5, 5), (3, 5, 5)], 99.9),
         outlier,
+        activations,
     ]
 
 

@@ -362,3 +362,87 @@ def bind(signature, given):
             elif size != came:
                 raise SignatureError(f"{name} has another size")
     del sizes
+
+
+# %% wrong: a size of 0 is forgotten | did not raise SignatureError
+
+
+def bind(signature, given):
+    for name in list(signature):
+        if name not in given:
+            raise SignatureError(f"{name} is missing")
+    for name in given:
+        if name not in signature:
+            raise SignatureError(f"{name} is unknown")
+    sizes = {}
+    for name, (shape, dtype) in signature.items():
+        array = given[name]
+        if array.dtype.name != dtype:
+            raise SignatureError(f"{name} has another dtype")
+        if len(array.shape) != len(shape):
+            raise SignatureError(f"{name} has another number of axes")
+        for size, came in zip(shape, array.shape, strict=True):
+            if isinstance(size, str):
+                if not sizes.get(size):
+                    sizes[size] = came
+                if sizes[size] != came:
+                    raise SignatureError(f"{name}: {size} is {sizes[size]} already")
+            elif size != came:
+                raise SignatureError(f"{name} has another size")
+    return sizes
+
+
+# %% wrong: an array is not compared with itself | did not raise SignatureError
+
+
+def bind(signature, given):
+    for name in list(signature):
+        if name not in given:
+            raise SignatureError(f"{name} is missing")
+    for name in given:
+        if name not in signature:
+            raise SignatureError(f"{name} is unknown")
+    sizes = {}
+    for name, (shape, dtype) in signature.items():
+        array = given[name]
+        if array.dtype.name != dtype:
+            raise SignatureError(f"{name} has another dtype")
+        if len(array.shape) != len(shape):
+            raise SignatureError(f"{name} has another number of axes")
+        there = dict(sizes)
+        for size, came in zip(shape, array.shape, strict=True):
+            if isinstance(size, str):
+                sizes[size] = came
+                if there.get(size, came) != came:
+                    raise SignatureError(f"{name}: {size} is {sizes[size]} already")
+            elif size != came:
+                raise SignatureError(f"{name} has another size")
+    return sizes
+
+
+# %% wrong: the kind of number is enough | did not raise SignatureError
+
+
+def bind(signature, given):
+    for name in list(signature):
+        if name not in given:
+            raise SignatureError(f"{name} is missing")
+    for name in given:
+        if name not in signature:
+            raise SignatureError(f"{name} is unknown")
+    sizes = {}
+    for name, (shape, dtype) in signature.items():
+        array = given[name]
+        if array.dtype.kind != np.dtype(dtype).kind:
+            raise SignatureError(f"{name} has another dtype")
+        if len(array.shape) != len(shape):
+            raise SignatureError(f"{name} has another number of axes")
+        for size, came in zip(shape, array.shape, strict=True):
+            if isinstance(size, str):
+                if size not in sizes:
+                    sizes[size] = came
+                if sizes[size] != came:
+                    raise SignatureError(f"{name}: {size} is {sizes[size]} already")
+            elif size != came:
+                raise SignatureError(f"{name} has another size")
+    return sizes

@@ -436,3 +436,94 @@ def open_sizes(first, second, batches):
         for key, value in one["attrs"].items():
             one["attrs"][key] = merged(value, two["attrs"][key], i)
     return first
+
+
+# %% wrong: the batches in either order | SizeError was not raised
+
+
+def open_sizes(first, second, batches):
+    if len(first) != len(second):
+        raise SizeError("one record is longer")
+
+    def one_of(a, b, i):
+        if type(a) is not type(b):
+            raise SizeError(f"step {i}")
+        if isinstance(a, tuple):
+            if len(a) != len(b):
+                raise SizeError(f"step {i}")
+            return tuple([one_of(x, y, i) for x, y in zip(a, b, strict=False)])
+        if a == b:
+            return a
+        if isinstance(a, bool) or {a, b} != set(batches) or not isinstance(a, int):
+            raise SizeError(f"step {i}")
+        return "batch"
+
+    found = []
+    for i in range(len(first)):
+        x, y = first[i], second[i]
+        if x["op"] != y["op"] or x["inputs"] != y["inputs"] or set(x["attrs"]) != set(y["attrs"]):
+            raise SizeError(f"step {i}")
+        attrs = {name: one_of(x["attrs"][name], y["attrs"][name], i) for name in x["attrs"]}
+        found.append({"op": x["op"], "inputs": x["inputs"], "attrs": attrs})
+    return found
+
+
+# %% wrong: whatever its sign | SizeError was not raised
+
+
+def open_sizes(first, second, batches):
+    if len(first) != len(second):
+        raise SizeError("one record is longer")
+
+    def one_of(a, b, i):
+        if type(a) is not type(b):
+            raise SizeError(f"step {i}")
+        if isinstance(a, tuple):
+            if len(a) != len(b):
+                raise SizeError(f"step {i}")
+            return tuple([one_of(x, y, i) for x, y in zip(a, b, strict=False)])
+        if a == b:
+            return a
+        if isinstance(a, bool) or not isinstance(a, int) or (abs(a), abs(b)) != (batches[0], batches[1]):
+            raise SizeError(f"step {i}")
+        return "batch"
+
+    found = []
+    for i in range(len(first)):
+        x, y = first[i], second[i]
+        if x["op"] != y["op"] or x["inputs"] != y["inputs"] or set(x["attrs"]) != set(y["attrs"]):
+            raise SizeError(f"step {i}")
+        attrs = {name: one_of(x["attrs"][name], y["attrs"][name], i) for name in x["attrs"]}
+        found.append({"op": x["op"], "inputs": x["inputs"], "attrs": attrs})
+    return found
+
+
+# %% wrong: inputs are opened too | expected a list of numbers of steps
+
+
+def open_sizes(first, second, batches):
+    if len(first) != len(second):
+        raise SizeError("one record is longer")
+
+    def one_of(a, b, i):
+        if type(a) is not type(b):
+            raise SizeError(f"step {i}")
+        if isinstance(a, tuple):
+            if len(a) != len(b):
+                raise SizeError(f"step {i}")
+            return tuple([one_of(x, y, i) for x, y in zip(a, b, strict=False)])
+        if a == b:
+            return a
+        if isinstance(a, bool) or (a, b) != (batches[0], batches[1]) or not isinstance(a, int):
+            raise SizeError(f"step {i}")
+        return "batch"
+
+    found = []
+    for i in range(len(first)):
+        x, y = first[i], second[i]
+        if x["op"] != y["op"] or len(x["inputs"]) != len(y["inputs"]) or set(x["attrs"]) != set(y["attrs"]):
+            raise SizeError(f"step {i}")
+        attrs = {name: one_of(x["attrs"][name], y["attrs"][name], i) for name in x["attrs"]}
+        inputs = [one_of(a, b, i) for a, b in zip(x["inputs"], y["inputs"], strict=True)]
+        found.append({"op": x["op"], "inputs": inputs, "attrs": attrs})
+    return found

@@ -283,3 +283,23 @@ def quantise(x, scale, zero_point, axis):
 def dequantise(q, scale, zero_point, axis):
     s, z = (_placed(one, axis, np.ndim(q)) for one in (scale, zero_point))
     return ((np.asarray(q, np.int32) - z) * s).astype(np.float32)
+
+
+# %% wrong: reals of 16 bits on the way | dequantise read
+
+
+def _placed(values, axis, ndim):
+    if axis is None:
+        return np.asarray(values)
+    return np.reshape(values, [-1 if i == axis % ndim else 1 for i in range(ndim)])
+
+
+def quantise(x, scale, zero_point, axis):
+    s, z = (_placed(one, axis, np.ndim(x)) for one in (scale, zero_point))
+    steps = np.rint(x / s) + z
+    return np.clip(steps, -128, 127).astype(np.int8)
+
+
+def dequantise(q, scale, zero_point, axis):
+    s, z = (_placed(one, axis, np.ndim(q)) for one in (scale, zero_point))
+    return ((np.asarray(q, np.int32) - z) * s).astype(np.float16).astype(np.float32)
