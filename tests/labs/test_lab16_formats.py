@@ -193,6 +193,20 @@ def test_oracles_agree_and_the_solution_with_them(task: Task) -> None:
 
 
 @pytest.mark.slow
+def test_an_array_that_differs_from_itself_is_wrong_alone() -> None:
+    """b has two times; a has the first of them, and c, which has none, fits."""
+    signature = [
+        ["a", ["time"], "int64"],
+        ["c", ["batch", "batch"], "int64"],
+        ["b", ["time", "batch", "time"], "int64"],
+    ]
+    shapes = {"a": (2,), "c": (4, 4), "b": (2, 4, 1)}
+    call = {"signature": signature, "given": {name: np.zeros(shape, np.int64) for name, shape in shapes.items()}}
+    for name, oracle in LAB.tasks[0].oracles.items():
+        assert oracle(importlib.import_module(name), **call) == {"wrong": ["a", "b"]}, name
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_a_replay_runs(task: Task) -> None:
     """The lines shown with a counter-example run in the learner's notebook, and lead to the same answer."""
