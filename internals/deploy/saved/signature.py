@@ -151,9 +151,11 @@ def _array(what: str, spec: TensorSpec, value: Any) -> np.ndarray:
         raise SignatureError(f"{what} is no array ({error}); expected {spec}.") from None
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(spec.dtype)
-    if array.dtype.kind not in "biuf" or not np.can_cast(array.dtype, spec.dtype, "same_kind"):
-        raise SignatureError(f"{what} holds {array.dtype.name}; expected {spec}.")
-    if array.dtype.kind in "iu" and spec.dtype.kind in "iu" and array.size:
+    whole = array.dtype.kind in "iu" and spec.dtype.kind in "iu"  # whose range is looked at below
+    if array.dtype.kind not in "biuf" or not (whole or np.can_cast(array.dtype, spec.dtype, "same_kind")):
+        told = {"U": "texts", "O": "nulls or objects"}.get(array.dtype.kind, array.dtype.name)
+        raise SignatureError(f"{what} holds {told}; expected {spec}.")
+    if whole and array.size:
         bounds = np.iinfo(spec.dtype)
         if array.min() < bounds.min or array.max() > bounds.max:
             raise SignatureError(f"{what} has entries that {spec.dtype.name} can't hold; expected {spec}.")

@@ -342,7 +342,7 @@ def linear(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize(("given", "message"), [
     ({}, "missing input x"), ({"x": random(2, 3), "z": 1}, "unknown input z"), ({"x": random(2, 4)}, "axis 1 is 3"),
     ({"x": random(3)}, "of 2 axes"), ({"x": random(2, 3).astype(np.float64)}, "is float64"),
-    ({"x": "three"}, "holds str"), ({"x": [[1, 2], [3]]}, "is no array"), ({"x": None}, "holds object"),
+    ({"x": "three"}, "holds texts"), ({"x": [[1, 2], [3]]}, "is no array"), ({"x": None}, "holds nulls or objects"),
     ({"x": [[1j, 2, 3]]}, "holds complex"),
     ({"x": Tensor(random(2, 5))}, "axis 1 is 3"),
 ])  # fmt: skip

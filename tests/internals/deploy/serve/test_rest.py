@@ -61,6 +61,35 @@ def test_not_finite_numbers_are_read_where_they_are_allowed():
     assert others == [1, math.inf, -math.inf]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "given", "said"),
+    [
+        ("uint8", [[0, 255]], None),
+        ("uint16", [[65535, 1]], None),
+        ("uint64", [[2**40, 1]], None),
+        ("int8", [[-128, 127]], None),
+        ("bool", [[True, False]], None),
+        ("uint8", [[256, 0]], "x has entries that uint8 can't hold"),
+        ("uint8", [[-1, 0]], "x has entries that uint8 can't hold"),
+        ("uint8", [[1.5, 0]], "x holds float64; expected uint8"),
+        ("int32", [[2**31, 0]], "x has entries that int32 can't hold"),
+        ("bool", [[1, 0]], "x holds int64; expected bool"),
+        ("float32", [["1", 0]], "x holds texts; expected float32"),
+        ("float32", [[None, 0]], "x holds nulls or objects; expected float32"),
+        ("float32", [[{"b64": "AAAA"}, 0]], "x holds nulls or objects; expected float32"),
+    ],
+)
+def test_numbers_of_each_dtype(dtype, given, said):
+    signature = Signature({"x": TensorSpec(("batch", 2), dtype)}, ("y",))
+    body = json.dumps({"instances": given}).encode()
+    if said is not None:
+        with pytest.raises(BadRequest, match=said):
+            rest.request_of_json(body, rest.PREDICT, "m", {"serve": signature})
+        return
+    found = rest.request_of_json(body, rest.PREDICT, "m", {"serve": signature})[1]["x"]
+    assert (found.dtype, found.tolist()) == (np.dtype(dtype), given)
+
+
 def test_the_signature_that_is_meant():
     signatures = {"other": SPEC, "serving_default": SPEC}
     for body, expected in (
