@@ -44,8 +44,7 @@ _SIGNS = {
 """What Python calls the sign of a function of two inputs, where ours stands to the left of it and to the right."""
 
 _LOOKED_AT = frozenset((
-    np.can_cast, np.empty_like, np.full_like, np.iscomplexobj, np.isrealobj, np.ones_like, np.result_type,
-    np.zeros_like,
+    np.can_cast, np.empty_like, np.iscomplexobj, np.isrealobj, np.ones_like, np.result_type, np.zeros_like,
 ))  # fmt: skip
 """Functions that ask for a shape and a dtype, and for no entry."""
 
@@ -73,7 +72,7 @@ def run_ufunc(ours: type, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...],
             return operator.invert(*inputs)
         if ufunc is np.positive:
             return operator.pos(*inputs)
-    if any(isinstance(one, ours) for one in named.get("out", ())):
+    if any(isinstance(one, ours) for one in (inputs[:1] if method == "at" else named.get("out", ()))):
         raise _written_to(ufunc)
     run = ufunc if method == "__call__" else getattr(ufunc, method)
     return run(*_bare(ours, ufunc, inputs), **_bare(ours, ufunc, named))
@@ -100,7 +99,9 @@ def _bare(ours: type, function: Any, value: Any) -> Any:
                 f"{_name(function)}: a tensor here requires a gradient, which NumPy can't follow. Use "
                 f"{_instead(function)}, or detach() first."
             )
-        return value.__array__()  # type: ignore[attr-defined]  # which says why, where there is none
+        array = value.__array__().view()  # type: ignore[attr-defined]  # which says why, where there is none
+        array.flags.writeable = False  # nor may NumPy write to it by the way, as nan_to_num(x, copy=False) would
+        return array
     kind = type(value)
     if kind is tuple or kind is list:
         return kind([_bare(ours, function, part) for part in value])

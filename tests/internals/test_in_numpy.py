@@ -52,6 +52,7 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "into an array": lambda x: np.sum(x, axis=0, out=np.empty(4, np.float32)),
     "copied to an array": lambda x: (lambda out: (np.copyto(out, x), out)[1])(np.empty((3, 4), np.float32)),
     "zeros like it": np.zeros_like,
+    "full like it": lambda x: np.full_like(x, x[0]),
     "no row": lambda x: np.fmod(x, 0.3),
     "reduced": lambda x: np.add.reduce(x, axis=1),
     "outer": lambda x: np.multiply.outer(x, random(2) * 0),
@@ -150,8 +151,11 @@ def test_an_array_may_be_added_to_and_a_tensor_may_not_be_written_to() -> None:
         lambda: np.putmask(x, a > 0, 1.0),
         lambda: np.fill_diagonal(x, 1.0),
         lambda: np.add.at(a, [0], Tensor(random(1), requires_grad=True)),
+        lambda: np.add.at(x, [0], 1.0),
+        lambda: np.nan_to_num(x, copy=False),
+        lambda: np.reshape(x, (3, 1)).__setitem__(0, 1.0),
     ):
-        with pytest.raises((TypeError, RuntimeError), match="would write into a tensor|requires a gradient"):
+        with pytest.raises((TypeError, RuntimeError, ValueError), match="write into|requires a gradient|read-only"):
             write()
     np.testing.assert_array_equal(x.numpy(), b)
 
