@@ -30,6 +30,8 @@ from internals.nn.weights import array_bytes
 JSON, SAFETENSORS, MSGPACK = "application/json", "application/x-safetensors", "application/x-msgpack"
 ROW, COLUMN = "row", "column"
 PREDICT, CLASSIFY, REGRESS = "predict", "classify", "regress"
+HEADER, ARRAYS = 2**17, 1024
+"""Bytes of the header of a safetensors body, and arrays of a msgpack body: more take seconds to look at."""
 KNOWN = {"instances", "inputs", "signature_name"}
 
 
@@ -212,6 +214,9 @@ def arrays_of_bytes(kind: str, data: bytes) -> dict[str, np.ndarray]:
     BadRequest
     """
     if kind == SAFETENSORS:
+        header = int.from_bytes(data[:8], "little")
+        if HEADER < header <= len(data):
+            raise BadRequest(f"the body: its header has {header:,} bytes; that of a request may have {HEADER:,}.")
         try:
             return arrays_in("the body", memoryview(data))
         except FormatError as error:
@@ -219,7 +224,8 @@ def arrays_of_bytes(kind: str, data: bytes) -> dict[str, np.ndarray]:
     import msgpack
 
     try:
-        found = msgpack.unpackb(data, raw=False, strict_map_key=True, max_ext_len=0)
+        most = {"max_map_len": ARRAYS, "max_array_len": 32, "max_str_len": 4096, "max_ext_len": 0}
+        found = msgpack.unpackb(data, raw=False, strict_map_key=True, **most)
         return {key: _array(key, value) for key, value in found.items()}
     except BadRequest:
         raise
@@ -232,8 +238,8 @@ def _array(name: str, value: Any) -> np.ndarray:
         raise BadRequest(f"{name}: an array is a map with dtype, shape and data.")
     dtype, shape, data = np.dtype(str(value["dtype"])), value["shape"], value["data"]
     sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape) and len(shape) <= 32
-    if dtype.kind not in "biuf" or not sizes or not isinstance(data, bytes):
-        raise BadRequest(f"{name}: dtype is a kind of number, shape a list of sizes, and data bytes.")
+    if dtype.kind not in "biuf" or dtype.byteorder == ">" or not sizes or not isinstance(data, bytes):
+        raise BadRequest(f"{name}: dtype is a kind of number, little-endian; shape a list of sizes, and data bytes.")
     if len(data) != math.prod(shape) * dtype.itemsize:
         raise BadRequest(f"{name}: {len(data)} bytes of data are no {dtype.name}{shape}.")
     return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)

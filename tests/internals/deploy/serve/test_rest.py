@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import msgpack
 import numpy as np
 import pytest
 
@@ -116,3 +117,46 @@ def test_answers(what, expected):
 def test_regressions_have_one_number_for_each_row():
     results = {"y": np.float32([[0.5], [2.0]])}
     assert json.loads(rest.answer_in_json(results, rest.REGRESS, rest.ROW, [])) == {"results": [0.5, 2.0]}
+
+
+def safetensors_of(arrays):
+    header = json.dumps(
+        {str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(arrays)}
+    ).encode()
+    return len(header).to_bytes(8, "little") + header
+
+
+def msgpack_of(**array):
+    return msgpack.packb({"x": {"dtype": "float32", "shape": [2], "data": b"\0" * 8, **array}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        (rest.SAFETENSORS, safetensors_of(3000), "its header has 190,890 bytes; that of a request may have"),
+        (rest.SAFETENSORS, b"\xff" * 16, "its header has"),
+        (rest.MSGPACK, msgpack.packb({str(i): {} for i in range(2000)}), "2000 exceeds max_map_len"),
+        (rest.MSGPACK, b"\xdd\x00\x10\x00\x00" + b"\x00" * 2**20, "exceeds max_array_len"),
+        (rest.MSGPACK, msgpack_of(dtype=">f4"), "x: dtype is a kind of number, little-endian"),
+        (rest.MSGPACK, msgpack_of(dtype="object"), "x: dtype is a kind of number"),
+        (rest.MSGPACK, msgpack_of(dtype="nothing"), "no msgpack map of arrays"),
+        (rest.MSGPACK, msgpack_of(shape=[-2]), "shape a list of sizes"),
+        (rest.MSGPACK, msgpack_of(shape=[2**40, 2**40]), "8 bytes of data are no float32"),
+        (rest.MSGPACK, msgpack_of(shape=[3]), r"8 bytes of data are no float32\[3\]"),
+        (rest.MSGPACK, msgpack_of(data="12345678"), "and data bytes"),
+    ],
+)
+def test_bytes_that_are_no_arrays(kind, data, said):
+    with pytest.raises(BadRequest, match=said):
+        rest.arrays_of_bytes(kind, data)
+
+
+@pytest.mark.parametrize("kind", [rest.SAFETENSORS, rest.MSGPACK])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "uint64", "bool"]
+)
+def test_arrays_of_every_dtype_come_back_as_they_went(kind, dtype):
+    array = np.random.default_rng(8).integers(0, 2, (3, 2)).astype(dtype)
+    (found,) = rest.arrays_of_bytes(kind, rest.bytes_of_arrays(kind, {"x": array})).values()
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(found, array)
