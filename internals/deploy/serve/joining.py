@@ -2,7 +2,8 @@
 
 Rows are joined along the first axis. Where requests differ in another open size, as sequences do in their length, and
 that size may be padded, the shorter are filled up to the longest, and what comes out is cut back to each request's own
-length. The model must not let the fill leak into other entries: it masks it, or computes each place by itself.
+length. The model must not let the fill leak into other entries: it masks it, or computes each place by itself. Long
+ones are joined only with those of half their length or more, so that one request can't make all others as large.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from internals.deploy.errors import SignatureError
 from internals.deploy.saved.signature import Signature, TensorSpec
 
 Arrays = Mapping[str, np.ndarray]
+
+SHORT = 512
+"""Up to this size, whatever is padded is joined."""
 
 
 def is_batched(signature: Signature) -> bool:
@@ -64,7 +68,8 @@ class Joiner:
         """What must be equal for two requests to be joined: all sizes but the rows and those that are padded."""
         return tuple(
             tuple(
-                None if axis == 0 or size in self.fill else came for axis, (size, came) in enumerate(self._sizes(k, v))
+                None if axis == 0 else _padded_to(came) if size in self.fill else came
+                for axis, (size, came) in enumerate(self._sizes(k, v))
             )
             for k, v in arrays.items()
         )
@@ -121,6 +126,11 @@ class Joiner:
                 missing = [(0, longest[str(size)] - came if i == axis else 0) for i, came in enumerate(array.shape)]
                 array = np.pad(array, missing, constant_values=self.fill[str(size)])
         return array
+
+
+def _padded_to(came: int) -> int | None:
+    """What must be equal of two sizes that are padded: for long ones, the next power of two."""
+    return None if came <= SHORT else 1 << (came - 1).bit_length()
 
 
 def _cut(spec: TensorSpec, array: np.ndarray, own: Mapping[str, int], longest: Mapping[str, int]) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from internals.deploy import Signature, SignatureError, TensorSpec
-from internals.deploy.serve.joining import Joiner, is_batched
+from internals.deploy.serve.joining import SHORT, Joiner, is_batched
 
 RNG = np.random.default_rng(5)
 
@@ -61,6 +61,20 @@ def test_sequences_are_filled_up_and_cut_back():
     for one, came in zip(requests, joiner.split(requests, results), strict=True):
         np.testing.assert_array_equal(came["each"], one["x"].sum(2))
         np.testing.assert_array_equal(came["flat"], one["x"][:, 0])
+
+
+def test_one_long_sequence_does_not_make_all_others_as_long():
+    """What a batch of any requests takes is at most twice what they take."""
+    joiner = Joiner(SEQUENCES, {"time": 0.0})
+    requests = [{"x": np.zeros((1, length, 2), "f")} for length in RNG.integers(1, 3 * SHORT, 200)]
+    requests.append({"x": np.zeros((1, 1000 * SHORT, 2), "f")})
+    lanes = {joiner.key(one): [] for one in requests}
+    for one in requests:
+        lanes[joiner.key(one)].append(one)
+    assert len({joiner.key(one) for one in requests if one["x"].shape[1] <= SHORT}) == 1
+    for lane in lanes.values():
+        lengths = [one["x"].shape[1] for one in lane]
+        assert max(lengths) <= max(SHORT, 2 * min(lengths))
 
 
 def test_without_padding_other_lengths_are_other_batches():
