@@ -176,6 +176,12 @@ class Folder:
                 raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
             return file.read(size)
 
+    def size(self, name: str) -> int:
+        """How many bytes a file has."""
+        handle, size = self._open(name)
+        os.close(handle)
+        return size
+
     def digest(self, name: str) -> tuple[int, str]:
         """Size and SHA-256 of a file that is not kept in memory."""
         handle, size = self._open(name)

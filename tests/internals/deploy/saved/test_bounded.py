@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from internals import ops
-from internals.deploy import FormatError
+from internals import nn, ops
+from internals.deploy import FormatError, Signature, TensorSpec, load, save
 from internals.deploy.saved import bounded
 from internals.deploy.saved.arrays import arrays_in
+from internals.deploy.saved.folder import Folder
 from internals.deploy.saved.graphfile import MAGIC, graph_to_json, json_to_binary, read_graph
 from internals.deploy.saved.manifest import read_manifest
 from internals.graph import Graph
@@ -44,6 +47,17 @@ def test_more_values_than_is_sane(name: str, monkeypatch: pytest.MonkeyPatch) ->
         assert tracemalloc.get_traced_memory()[1] < 2.2 * len(data)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "assets/words.txt"])
+def test_a_file_of_another_size_is_not_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with a hole in it takes no room on the disk, whatever its size, and all of it in memory."""
+    save(tmp_path / "model", nn.Linear(3, 2), {"serve": Signature({"x": TensorSpec((3,))})}, assets={"words.txt": b"a"})
+    os.truncate(tmp_path / "model" / name, 2**34)
+    for reads in ("whole", "digest"):
+        monkeypatch.setattr(Folder, reads, lambda self, name, *rest: pytest.fail(f"{name} is read"))
+    with pytest.raises(FormatError, match=f"{name} has 17,179,869,184 bytes, and the manifest says"):
+        load(tmp_path / "model")
 
 
 @pytest.mark.slow
