@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,11 +114,16 @@ def _parsed(source: Any) -> tuple[Any, Path | None]:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         folder = path.parent
-        if path.stat().st_size > LARGEST:
-            raise FormatError(
-                f"from_onnx: {path} has {path.stat().st_size:,} bytes; an ONNX file has at most {LARGEST:,}."
-            )
-        data = path.read_bytes()
+        # A pipe would be waited for without O_NONBLOCK.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise FormatError(f"from_onnx: {path} is no plain file.")
+            if about.st_size > LARGEST:
+                raise FormatError(
+                    f"from_onnx: {path} has {about.st_size:,} bytes; an ONNX file has at most {LARGEST:,}."
+                )
+            data = file.read(about.st_size)
     else:
         data = bytes(source)
     check_fields(data, onnx.ModelProto.DESCRIPTOR)

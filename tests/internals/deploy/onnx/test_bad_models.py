@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,16 @@ def test_a_hostile_model(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_a_file_that_is_none(kind: str, tmp_path: Path) -> None:
+    """None is waited for, or read without end."""
+    path = {"a pipe": tmp_path / "pipe.onnx", "a device": Path("/dev/zero"), "a folder": tmp_path}[kind]
+    if kind == "a pipe":
+        os.mkfifo(path)
+    with pytest.raises(FormatError, match=f"{path} is no plain file"):
+        from_onnx(path)
 
 
 @pytest.mark.parametrize("field", [1, 5, 11], ids=["nodes", "weights", "inputs"])
