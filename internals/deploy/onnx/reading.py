@@ -114,16 +114,7 @@ def _parsed(source: Any) -> tuple[Any, Path | None]:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         folder = path.parent
-        # A pipe would be waited for without O_NONBLOCK.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise FormatError(f"from_onnx: {path} is no plain file.")
-            if about.st_size > LARGEST:
-                raise FormatError(
-                    f"from_onnx: {path} has {about.st_size:,} bytes; an ONNX file has at most {LARGEST:,}."
-                )
-            data = file.read(about.st_size)
+        data = _content(path)
     else:
         data = bytes(source)
     check_fields(data, onnx.ModelProto.DESCRIPTOR)
@@ -135,6 +126,17 @@ def _parsed(source: Any) -> tuple[Any, Path | None]:
     if not model.HasField("graph") or not (model.graph.node or model.graph.initializer):
         raise FormatError("from_onnx: this is no ONNX model: it has no graph.")
     return model, folder
+
+
+def _content(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # else a pipe would be waited for
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+        os.close(handle)
+        what = f"has {about.st_size:,} bytes; an ONNX file has at most {LARGEST:,}"
+        raise FormatError(f"from_onnx: {path} {what if stat.S_ISREG(about.st_mode) else 'is no plain file'}.")
+    with os.fdopen(handle, "rb") as file:
+        return file.read(about.st_size)
 
 
 class _Body:
