@@ -78,7 +78,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--claim", default="models", help="the PersistentVolumeClaim with the models (%(default)s)")
     parser.add_argument("--replicas", default="2:8", help="pods, LEAST:MOST (%(default)s)")
     parser.add_argument("--cpu", default="1", help="of a pod (%(default)s)")
-    parser.add_argument("--memory", default="1Gi", help="of a pod (%(default)s)")
+    parser.add_argument("--memory", default="2Gi", help="of a pod (%(default)s)")
     options = parser.parse_args(arguments)
     if options.directory is None and not options.kubernetes:
         parser.error("give the directory of the models")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ LARGE = 2**17
 """Bytes of a body from which another process reads it: here they take as long as some requests."""
 MANY = 2**14
 """Numbers of an answer from which another process writes it."""
+OWN_MEMORY, GROWTH = 2**28, 40
+"""Bytes that the process has itself, and what a byte of JSON takes at most when it is read: a list for each number."""
 LIMIT = 60.0
 """Seconds that reading or writing one body may take."""
 
@@ -36,7 +39,7 @@ class Bodies:
     """
 
     def __init__(self, largest: int, *, finite: bool = True) -> None:
-        self._memory, self._finite = 2**30 + 48 * largest, finite
+        self._memory, self._finite = OWN_MEMORY + GROWTH * largest, finite
         self._process: Process | None = None
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -85,11 +88,15 @@ class Bodies:
         self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         async with self._turn:
+            data = frame(fields, arrays)
             try:
-                if self._process is None or self._process.is_dead:
-                    self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
-                    await self._process.begin()
-                return await self._process.ask(frame(fields, arrays), "read or write JSON", LIMIT)
+                if self._process is not None:
+                    with suppress(WorkerDied):  # it died while it was idle, or of the body before
+                        return await self._process.ask(data, "read or write JSON", LIMIT)
+                    self._process.kill()
+                self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
+                await self._process.begin()
+                return await self._process.ask(data, "read or write JSON", LIMIT)
             except WorkerDied as error:
                 raise Unavailable(f"the body's JSON could not be read or written: {error}", retry_after=1) from None
             except ModelFailed as error:

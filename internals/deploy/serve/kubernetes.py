@@ -47,7 +47,7 @@ class Deployment:
     least: int = 2
     most: int = 8
     cpu: str = "1"
-    memory: str = "1Gi"
+    memory: str = "2Gi"
     grace: float = 30.0
 
     def __post_init__(self) -> None:

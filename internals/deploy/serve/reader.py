@@ -1,7 +1,8 @@
 """The process that reads and writes large JSON: ``python -m internals.deploy.serve.reader SOCKET``; see `bodies`.
 
 Python runs one thread at a time, and reading JSON is one long step of it: a body of some megabytes would hold up every
-other request of the server, and its lists take twenty times its bytes. So that is done here, within a bound on memory.
+other request of the server, and its lists take up to forty times its bytes. So that is done here, within a bound on
+memory.
 """
 
 from __future__ import annotations

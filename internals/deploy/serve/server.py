@@ -84,8 +84,8 @@ class Settings:
     keep: int = 2
     poll: float = 1.0
     deadline: float = 30.0
-    largest: int = 32 * 2**20
-    bodies: int = 512 * 2**20
+    largest: int = 16 * 2**20
+    bodies: int = 256 * 2**20
     connections: int = 4096
     limit: float = 60.0
     loading: float = 300.0
