@@ -322,39 +322,6 @@ def export(nodes, weights):
     return {"nodes": made, "initializers": arrays}
 
 
-# %% wrong: the pool has a window | no attribute window
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": [rename[node["name"]]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, window=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
 # %% wrong: the shape is an attribute | no attribute shape|inputs, got 1
 
 
@@ -475,39 +442,6 @@ def export(nodes, weights):
             add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
         elif node["op"] == "reshape":
             shape = "shape"
-            arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
-            add("Reshape", node, shape)
-    return {"nodes": made, "initializers": arrays}
-
-
-# %% wrong: an output that is no list | expected a list of names
-
-
-def export(nodes, weights):
-    last = nodes[-1]["name"]
-    rename = {node["name"]: node["name"] for node in nodes} | {last: "y"}
-    made, arrays = [], {}
-
-    def add(kind, node, *more, **attrs):
-        inputs = [rename[name] for name in node["inputs"]] + list(more)
-        made.append({"op_type": kind, "inputs": inputs, "outputs": rename[node["name"]], "attrs": attrs})
-
-    for node in nodes:
-        attrs = node["attrs"]
-        if node["op"] == "variable":
-            arrays[node["name"]] = weights[node["name"]]
-        elif node["op"] == "linear":
-            add("Gemm", node)
-        elif node["op"] == "relu":
-            add("Relu", node)
-        elif node["op"] == "conv2d":
-            s, p = attrs["stride"], attrs["padding"]
-            add("Conv", node, strides=[s, s], pads=[p, p, p, p])
-        elif node["op"] == "max_pool2d":
-            k, s = attrs["window"], attrs["stride"]
-            add("MaxPool", node, kernel_shape=[k, k], strides=[s, s])
-        elif node["op"] == "reshape":
-            shape = node["name"] + ":shape"
             arrays[shape] = np.array(attrs["shape"], dtype=np.int64)
             add("Reshape", node, shape)
     return {"nodes": made, "initializers": arrays}
