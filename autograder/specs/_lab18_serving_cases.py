@@ -72,9 +72,16 @@ def due_edges(rng: np.random.Generator) -> list[Inputs]:
             "events": [*_submits(start, start), ["next", start], *_submits(start, start), ["next", start]],
         },
         {"size": 1, "wait": 50, "events": [*_submits(start, start), *_takes(start)]},
+        {"size": 3, "wait": 10, "events": _left_over(start)},
         random_run(rng, 60, bounded=False),
         random_run(rng, 60, bounded=False),
     ]
+
+
+def _left_over(start: int, *deadline: None) -> list[list[Any]]:
+    """A batch leaves one behind, which came after the first and before the batch was taken: its time counts on."""
+    submits: list[list[Any]] = [["submit", start, 2, *deadline], ["submit", start + 3, 2, *deadline]]
+    return [*submits, *[["take", start + after] for after in (5, 12, 13)]]
 
 
 def _takes(now: int) -> list[list[Any]]:
@@ -105,6 +112,7 @@ def bounded_edges(rng: np.random.Generator) -> list[Inputs]:
         case(9, late, ["expire", start + 5], ["expire", start + 6], ["take", start + 20]),
         case(9, ["submit", start, 2, start + 9], late, ["expire", start + 9], ["take", start + 10]),
         case(9, ["submit", start, 1, start], ["submit", start, 1, start - 1], ["take", start], ["expire", start]),
+        {"size": 3, "wait": 10, "queue": 9, "events": _left_over(start, None)},
         random_run(rng, 60, bounded=True),
         random_run(rng, 60, bounded=True),
     ]
@@ -203,6 +211,8 @@ def switch_edges(rng: np.random.Generator) -> list[Inputs]:
         [["found", 9], ["warm", 9], ["found", 10], ["warm", 10], begin, drop],
         [["found", 0], ["warm", 0], begin, *one, drop, ["done", 0], drop],
         [*one, begin, *two, begin, ["found", 3], ["warm", 3], drop, ["done", 1], drop, ["done", 0], drop],
+        [["found", 1], ["found", 2], ["warm", 2], ["failed", 1], begin, drop],
+        [*one, *two, ["found", 3], ["warm", 3], drop, drop],
     ]
     return [{"events": run} for run in runs] + [random_switches(rng, 80), random_switches(rng, 80)]
 

@@ -431,3 +431,60 @@ class Batcher:
         batch, self.requests = self.requests[:count], self.requests[count:]
         self.times, self.rows = self.times[count:], self.rows[count:]
         return batch
+
+
+# %% wrong: the clock starts anew when a batch is taken | waited long enough|next batch is due
+
+
+class Batcher:
+    def __init__(self, size, wait):
+        self.size, self.wait, self.requests, self.oldest = size, wait, [], None
+
+    def submit(self, now, request):
+        if not self.requests:
+            self.oldest = now
+        self.requests.append(request)
+
+    def next_due(self):
+        if not self.requests:
+            return None
+        full = sum(request.rows for request in self.requests) >= self.size
+        return self.oldest if full else self.oldest + self.wait
+
+    def take(self, now):
+        if not self.requests or self.next_due() > now:
+            return []
+        batch, total = [], 0
+        while self.requests and (not batch or total + self.requests[0].rows <= self.size):
+            batch.append(self.requests.pop(0))
+            total += batch[-1].rows
+        self.oldest = now
+        return batch
+
+
+# %% wrong: the first one's time stays when it is taken | not waited long enough|next batch is due
+
+
+class Batcher:
+    def __init__(self, size, wait):
+        self.size, self.wait, self.requests, self.oldest = size, wait, [], None
+
+    def submit(self, now, request):
+        if not self.requests:
+            self.oldest = now
+        self.requests.append(request)
+
+    def next_due(self):
+        if not self.requests:
+            return None
+        full = sum(request.rows for request in self.requests) >= self.size
+        return self.oldest if full else self.oldest + self.wait
+
+    def take(self, now):
+        if not self.requests or self.next_due() > now:
+            return []
+        batch, total = [], 0
+        while self.requests and (not batch or total + self.requests[0].rows <= self.size):
+            batch.append(self.requests.pop(0))
+            total += batch[-1].rows
+        return batch

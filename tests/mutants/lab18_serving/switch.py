@@ -430,3 +430,66 @@ class Versions:
         dropped = list(self.numbers[gone])
         self.numbers, self.users = self.numbers[~gone], self.users[~gone]
         return dropped
+
+
+# %% wrong: lets only one go at a time | nobody uses it any more
+
+
+class Versions:
+    def __init__(self):
+        self.users, self.live = {}, None
+
+    found = failed = lambda self, version: None
+
+    def warm(self, version):
+        self.users[version] = 0
+        if self.live is None or version > self.live:
+            self.live = version
+
+    def begin(self):
+        if self.live is not None:
+            self.users[self.live] += 1
+        return self.live
+
+    def done(self, version):
+        self.users[version] -= 1
+
+    def drop(self):
+        for version, users in self.users.items():
+            if version != self.live and not users:
+                del self.users[version]
+                return [version]
+        return []
+
+
+# %% wrong: falls back when a version fails | the newest that is warm|which is live|was refused
+
+
+class Versions:
+    def __init__(self):
+        self.users, self.live = {}, None
+
+    def found(self, version):
+        pass
+
+    def warm(self, version):
+        self.users[version] = 0
+        if self.live is None or version > self.live:
+            self.live = version
+
+    def failed(self, version):
+        self.live = max((one for one in self.users if one < version), default=None)
+
+    def begin(self):
+        if self.live is not None:
+            self.users[self.live] += 1
+        return self.live
+
+    def done(self, version):
+        self.users[version] -= 1
+
+    def drop(self):
+        gone = [version for version, users in self.users.items() if version != self.live and not users]
+        for version in gone:
+            del self.users[version]
+        return gone
