@@ -8,6 +8,7 @@ import gc
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -198,9 +199,10 @@ async def serve(options: argparse.Namespace) -> int:
             starting.result()  # it ends by itself only when it can't start
         starting.cancel()
         log.info("draining", extra={"about": {"event": "draining", "in_flight": server.in_flight}})
+        end = time.monotonic() + options.grace
         done = await server.drain(options.grace)
         for one in listeners:
-            await one.close()
+            await one.close(end - time.monotonic())
         log.info("stopped", extra={"about": {"event": "stopped", "whole": done}})
         return 0 if done else 1
     finally:

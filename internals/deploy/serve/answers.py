@@ -163,7 +163,8 @@ class Answers:
         asked.version = str(version.number)
         if what == "/metadata":
             return as_json(metadata(model, version))
-        return await self._run(asked, model, version, what[1:])
+        with self.server.holding(model, version):
+            return await self._run(asked, model, version, what[1:])
 
     async def _run(self, asked: Asked, model: Model, version: Version, what: str) -> Answer:
         kind = asked.headers.get("Content-Type", rest.JSON).partition(";")[0].strip().lower()
@@ -176,14 +177,14 @@ class Answers:
             name = rest.signature_of(model.name, signatures, asked.headers.get("X-Signature-Name"))
             arrays = rest.arrays_of_bytes(kind, asked.body)
             arrays = rest.checked(name, signatures[name], arrays, finite=self.server.settings.finite)
-            results = await self.server.run(model, version, name, arrays, deadline)
+            results = await self.server.predict(version, name, arrays, deadline)
             return Answer(rest.bytes_of_arrays(kind, results), kind)
         try:
             async with asyncio.timeout_at(deadline):
                 name, arrays, form = await bodies.read(asked.body, what, model.name, signatures)
         except TimeoutError:
             raise TooLate("the deadline came while the body was read.") from None
-        results = await self.server.run(model, version, name, arrays, deadline)
+        results = await self.server.predict(version, name, arrays, deadline)
         return Answer(await bodies.write(results, what, form, version.runner.labels))
 
     async def _change(self, asked: Asked, name: str) -> Answer:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import resource
 import socket
+import time
 from typing import Any
 
 from internals.deploy.serve.answers import Answers, refusal
@@ -97,6 +98,11 @@ class Listener:
                 """Connections."""
                 return len(self._connections)
 
+            @property
+            def writing(self) -> bool:
+                """Whether a client has not read its answer to the end."""
+                return any(one.stream.writing() for one in self._connections)
+
         self._most = most
         self._stream = Stream
         # Our own counts come first and have an answer; Tornado would only close.
@@ -155,12 +161,15 @@ class Listener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def close(self) -> None:
-        """Take no more connections, and close those there are."""
+    async def close(self, seconds: float = 0.0) -> None:
+        """Take no more connections, and close those there are, when answers are read or some seconds are over."""
         for task in self._tasks:
             task.cancel()
         for one in self._sockets:
             one.close()
+        end = time.monotonic() + seconds
+        while self._http.writing and time.monotonic() < end:
+            await asyncio.sleep(0.01)
         await self._http.close_all_connections()
 
 

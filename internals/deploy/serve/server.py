@@ -8,7 +8,8 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -306,16 +307,32 @@ class Server:
         ------
         ServeError, SignatureError
         """
+        with self.holding(model, version):
+            return await self.predict(version, signature, arrays, deadline)
+
+    async def predict(
+        self, version: Version, signature: str, arrays: Mapping[str, np.ndarray], deadline: float = math.inf
+    ) -> dict[str, np.ndarray]:
+        """Run a version that is held; see `holding` and `run`."""
+        latest = asyncio.get_running_loop().time() + self.settings.deadline
+        results: dict[str, np.ndarray] = await version.runner.predict(signature, arrays, min(deadline, latest))
+        return results
+
+    @contextmanager
+    def holding(self, model: Model, version: Version) -> Iterator[None]:
+        """Hold the server and a version for a request, from its body to its answer: neither goes before it is done.
+
+        Raises
+        ------
+        Unavailable
+            The server is draining.
+        """
         if self.draining:
             raise Unavailable("the server is draining.", retry_after=1)
-        loop = asyncio.get_running_loop()
         self.in_flight += 1
         try:
             with model.using(version):
-                results: dict[str, np.ndarray] = await version.runner.predict(
-                    signature, arrays, min(deadline, loop.time() + self.settings.deadline)
-                )
-                return results
+                yield
         finally:
             self.in_flight -= 1
             if version.users == 0 and version.state not in (AVAILABLE, LOADING, FAILED):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,9 +22,11 @@ import safetensors.numpy
 
 from internals import ops
 from internals.deploy import Signature, TensorSpec, save
+from internals.deploy.serve.answers import Answers, Asked
 from internals.deploy.serve.load import closed_loop, open_loop
+from internals.deploy.serve.server import Server, Settings
 
-from .conftest import FEATURES, save_version, weight
+from .conftest import FEATURES, PATIENCE, save_version, weight
 
 pytestmark = pytest.mark.slow
 
@@ -170,6 +174,72 @@ def test_a_drain_answers_what_is_in_flight_and_leaves_nothing_behind(serve, tmp_
         thread.join()
     assert [status for status, _ in answers] == [200] * 6
     assert not psutil.wait_procs(workers, timeout=30)[1]
+
+
+def test_a_drain_waits_until_a_large_answer_is_read(serve, tmp_path):
+    save_version(tmp_path / "m", 1)
+    server = serve(tmp_path, "--quiet")
+    server.event("loaded")
+    rows = np.random.default_rng(3).normal(size=(250_000, FEATURES)).round(1)
+    data = json.dumps({"instances": rows.tolist()}).encode()
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", server.port))
+        connection.sendall(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (PREDICT.encode(), len(data)) + data
+        )
+        came = connection.recv(1000)  # it is being written, and does not fit into what lies between
+        server.process.send_signal(signal.SIGTERM)
+        server.event("draining")
+        head, _, body = came.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        size = int(re.search(rb"Content-Length: (\d+)", head)[1])
+        while len(body) < size and (part := connection.recv(2**16)):
+            body += part
+    np.testing.assert_allclose(json.loads(body)["predictions"], rows @ weight(1), rtol=1e-3, atol=1e-4)
+    assert server.end() == 0
+
+
+@pytest.mark.parametrize("phase", ["read", "write"])
+def test_a_request_is_held_from_its_body_to_its_answer(tmp_path, monkeypatch, phase):
+    """While its JSON is read or written elsewhere, neither its version goes nor does the server end."""
+    save_version(tmp_path / "m", 1)
+
+    async def tried():
+        server = Server(tmp_path, Settings(poll=0, keep=1))
+        await server.start()
+        try:
+            entered, goes_on = asyncio.Event(), asyncio.Event()
+            done = getattr(server.bodies, phase)
+
+            async def slow(*arguments):
+                entered.set()
+                await goes_on.wait()
+                return await done(*arguments)
+
+            monkeypatch.setattr(server.bodies, phase, slow)
+            asking = asyncio.create_task(Answers(server).answer(Asked("POST", PREDICT, {}, body(1))))
+            await entered.wait()
+            save_version(tmp_path / "m", 2)
+            server.refresh()
+            await server.settled()
+            states = {one["version"]: one["state"] for one in server.model("m").status()}
+            assert states == {"1": "UNLOADING", "2": "AVAILABLE"}
+            draining = asyncio.create_task(server.drain(PATIENCE))
+            await asyncio.sleep(0)
+            assert server.in_flight == 1
+            goes_on.set()
+            answer = await asking
+            assert await draining
+            assert [one["version"] for one in server.model("m").status()] == ["2"]
+            return answer
+        finally:
+            server.close()
+
+    answer = asyncio.run(tried())
+    assert answer.status == 200, answer.body
+    assert is_right(1)(1, answer.body)
 
 
 def test_a_full_queue_is_a_429_and_a_late_answer_a_504(serve, tmp_path):
