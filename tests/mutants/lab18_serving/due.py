@@ -84,23 +84,18 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else float("inf")
+        return self.waiting[0][0] if sum(one.rows for _, one in self.waiting) >= self.size else float("inf")
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -114,23 +109,18 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[-1][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[-1][0] + self.wait * (sum(one.rows for _, one in self.waiting) < self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -139,29 +129,23 @@ class Batcher:
 
 class Batcher:
     def __init__(self, size, wait):
-        self.size, self.wait, self.waiting = size, wait, []
-        self.since = 0
+        self.size, self.wait, self.waiting, self.since = size, wait, [], 0
 
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.since
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.since + self.wait * (sum(one.rows for _, one in self.waiting) < self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         self.since = now
         return batch
 
@@ -176,23 +160,18 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (sum(one.rows for _, one in self.waiting) < self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size + 1):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -206,23 +185,18 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() > self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (not sum(one.rows for _, one in self.waiting) > self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -236,23 +210,18 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (sum(one.rows for _, one in self.waiting) < self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows < self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -272,17 +241,15 @@ class Batcher:
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (not self.rows() >= self.size)
 
     def take(self, now):
         if not self.waiting or (self.next_due() >= now and self.rows() < self.size):
             return []
         batch, total = [], 0
         while self.waiting and (not batch or total + self.waiting[0][1].rows <= self.size):
-            request = self.waiting.pop(0)[1]
-            batch.append(request)
-            total += request.rows
+            batch.append(self.waiting.pop(0)[1])
+            total += batch[-1].rows
         return batch
 
 
@@ -296,14 +263,10 @@ class Batcher:
     def submit(self, now, request):
         self.waiting.append((now, request))
 
-    def rows(self):
-        return sum(request.rows for _, request in self.waiting)
-
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (sum(one.rows for _, one in self.waiting) < self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
@@ -362,8 +325,7 @@ class Batcher:
     def next_due(self):
         if not self.waiting:
             return None
-        oldest = self.waiting[0][0]
-        return oldest if self.rows() >= self.size else oldest + self.wait
+        return self.waiting[0][0] + self.wait * (not self.rows() >= self.size)
 
     def take(self, now):
         if not self.waiting or self.next_due() > now:
@@ -441,8 +403,7 @@ class Batcher:
         self.size, self.wait, self.requests, self.oldest = size, wait, [], None
 
     def submit(self, now, request):
-        if not self.requests:
-            self.oldest = now
+        self.oldest = self.oldest if self.requests else now
         self.requests.append(request)
 
     def next_due(self):
@@ -470,8 +431,7 @@ class Batcher:
         self.size, self.wait, self.requests, self.oldest = size, wait, [], None
 
     def submit(self, now, request):
-        if not self.requests:
-            self.oldest = now
+        self.oldest = self.oldest if self.requests else now
         self.requests.append(request)
 
     def next_due(self):

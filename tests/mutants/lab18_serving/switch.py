@@ -70,8 +70,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -86,8 +85,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -100,8 +98,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -120,8 +117,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -133,8 +129,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -161,38 +156,8 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
-
-
-# %% wrong: never drops | nobody uses it any more
-
-
-class Versions:
-    def __init__(self):
-        self.users, self.live = {}, None
-
-    found = failed = lambda self, version: None
-
-    def warm(self, version):
-        self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
-
-    def begin(self):
-        if self.live is not None:
-            self.users[self.live] += 1
-        return self.live
-
-    def done(self, version):
-        self.users[version] -= 1
-
-    def drop(self):
-        gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
-        return []
 
 
 # %% wrong: drops the same again and again | a second time
@@ -206,8 +171,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -232,8 +196,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -246,8 +209,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -262,8 +224,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -275,8 +236,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -295,8 +255,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -308,8 +267,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -366,8 +324,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -382,8 +339,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live:
@@ -395,8 +351,7 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and users <= 0]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
 
 
@@ -443,8 +398,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def begin(self):
         if self.live is not None:
@@ -474,8 +428,7 @@ class Versions:
 
     def warm(self, version):
         self.users[version] = 0
-        if self.live is None or version > self.live:
-            self.live = version
+        self.live = version if self.live is None else max(version, self.live)
 
     def failed(self, version):
         self.live = max((one for one in self.users if one < version), default=None)
@@ -490,6 +443,5 @@ class Versions:
 
     def drop(self):
         gone = [version for version, users in self.users.items() if version != self.live and not users]
-        for version in gone:
-            del self.users[version]
+        self.users = {version: users for version, users in self.users.items() if version not in gone}
         return gone
