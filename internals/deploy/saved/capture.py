@@ -8,13 +8,14 @@ where they differ otherwise, the function decides by the size what to do, and no
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from internals import ops
 from internals.deploy.errors import SignatureError
+from internals.deploy.saved.probes import farther_trace, key_of, open_axes, opened_trace, trace_at
 from internals.deploy.saved.signature import TensorSpec
 from internals.deploy.saved.sizes import (
     OTHER,
@@ -30,11 +31,10 @@ from internals.deploy.saved.sizes import (
     stepped,
     times,
 )
-from internals.graph import Function, Graph, GraphError, Node
-from internals.graph.function import Draw
+from internals.graph import Function, Graph, Node
 from internals.graph.graph import CONSTANT, PLACEHOLDER
 from internals.graph.graphdef import op_of
-from internals.ops.table import Op, is_array
+from internals.ops.table import Op
 from internals.tensor import Tensor
 from internals.trace.function import Traced
 from internals.trace.kinds import program_of
@@ -77,10 +77,16 @@ def captured(
         It can't be traced, draws random numbers, or writes into a Tensor from outside.
     """
     traced = function if isinstance(function, Traced) else Traced(function)
-    open_sizes = list(dict.fromkeys(_key(k, axis, s) for k, spec in inputs.items() for axis, s in _open(spec)))
-    traces = [_trace(traced, name, inputs, {})] + [_trace(traced, name, inputs, {one: OTHER}) for one in open_sizes]
+    open_sizes = list(dict.fromkeys(key_of(k, axis, s) for k, spec in inputs.items() for axis, s in open_axes(spec)))
+    probes = [(one, OTHER) for one in open_sizes]
+    traces = [trace_at(traced, name, inputs, {})] + [trace_at(traced, name, inputs, dict([one])) for one in probes]
+    for one in open_sizes:
+        found = farther_trace(traced, name, inputs, one)
+        if found is not None:
+            probes.append((one, found[0]))
+            traces.append(found[1])
     base = traces[0]
-    made = _Merged(name, graph, variable, traces, open_sizes, _opened(traced, name, inputs, traces, open_sizes))
+    made = _Merged(name, graph, variable, traces, probes, opened_trace(traced, name, inputs, traces))
     with graph, graph.scope(name):
         placeholders = {key: graph.placeholder(spec.open_shape, spec.dtype, name=key) for key, spec in inputs.items()}
         made.build(placeholders, inputs)
@@ -93,82 +99,10 @@ def _result(made: _Merged, nodes: Sequence[Node], named: set[str]) -> TensorSpec
     """The spec of a result, from what it was at each size: an open one has a name where it is that size."""
     shape = []
     for sizes in zip(*[node.shape for node in nodes], strict=True):
-        moved = [by for by, size in zip(made.open_sizes, sizes[1:], strict=True) if size != sizes[0]]
-        is_size = len(moved) == 1 and moved[0] in named and {*sizes} == {PROBE, OTHER} and sizes[0] == PROBE
-        shape.append(moved[0] if is_size else None if moved else sizes[0])
+        found = made.number(sizes)
+        is_size = isinstance(found, Differs) and found.is_size and found.by in named
+        shape.append(found.by if is_size else sizes[0] if type(found) is int else None)
     return TensorSpec(shape, nodes[0].dtype)
-
-
-def _open(spec: TensorSpec) -> Iterator[tuple[int, str | None]]:
-    for axis, size in enumerate(spec.shape):
-        if not isinstance(size, int):
-            yield axis, size
-
-
-def _key(name: str, axis: int, size: str | None) -> str:
-    return f"{name}[{axis}]" if size is None else size
-
-
-def _shape(key: str, spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(
-        size if isinstance(size, int) else sizes.get(_key(key, axis, size), PROBE)
-        for axis, size in enumerate(spec.shape)
-    )
-
-
-def _trace(traced: Traced, name: str, inputs: Mapping[str, TensorSpec], sizes: Mapping[str, int]) -> Trace:
-    shapes = [_shape(key, spec, sizes) for key, spec in inputs.items()]
-    try:
-        trace = traced.traced_at(shapes, [spec.dtype for spec in inputs.values()])
-    except (ValueError, TypeError, IndexError) as error:
-        if not sizes or isinstance(error, GraphError):
-            raise
-        (moved,) = sizes
-        raise SignatureError(
-            f"{name}: where {moved} alone is another size, {traced.__name__} fails: {error} If it is the same size as "
-            "another one, give both one name; else give it as a number."
-        ) from None
-    if trace.written:
-        raise GraphError(
-            f"{name}: {traced.__name__} writes into a Tensor that it was not given, as batch normalisation does in "
-            "training. A saved function only computes; save the model as it evaluates: model.eval()."
-        )
-    if any(isinstance(one, Draw) for one in trace.function.captures):
-        raise GraphError(
-            f"{name}: {traced.__name__} draws random numbers, as dropout does in training. Save the model as it "
-            "evaluates: model.eval()."
-        )
-    return trace
-
-
-def _opened(
-    traced: Traced, name: str, inputs: Mapping[str, TensorSpec], traces: list[Trace], open_sizes: list[str]
-) -> Trace | None:
-    """A trace with the sizes open, where the function goes through with that and is the same program at each size."""
-    if not open_sizes:
-        return None
-    try:
-        opened = traced.traced_at([spec.open_shape for spec in inputs.values()], [s.dtype for s in inputs.values()])
-        for trace in traces:
-            shapes = [node.shape for node in trace.function.inputs]
-            if len(shapes) != len(opened.function.inputs) or _same_captures(opened, trace) is False:
-                return None
-            if program_of(opened.function.at(shapes)) != program_of(trace.function):
-                return None
-    except (GraphError, TypeError, ValueError, IndexError):
-        return None
-    return opened
-
-
-def _same_captures(one: Trace, two: Trace) -> bool:
-    return all(a is b or _equal(a, b) for a, b in zip(one.function.captures, two.function.captures, strict=True))
-
-
-def _equal(one: Any, two: Any) -> bool:
-    """Whether two arrays, or Tensors that the function makes of numbers each time, are the same."""
-    if isinstance(one, Tensor) and isinstance(two, Tensor) and not (one.requires_grad or two.requires_grad):
-        one, two = one.numpy(), two.numpy()
-    return is_array(one) and is_array(two) and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
 
 
 class _Merged:
@@ -180,10 +114,11 @@ class _Merged:
         graph: Graph,
         variable: Callable[[Tensor], Node],
         traces: list[Trace],
-        open_sizes: list[str],
+        probes: list[tuple[str, int]],
         opened: Trace | None,
     ) -> None:
-        self.name, self.graph, self.variable, self.open_sizes = name, graph, variable, open_sizes
+        self.name, self.graph, self.variable, self.probes = name, graph, variable, probes
+        self.open_sizes = list(dict.fromkeys(by for by, _ in probes))
         self.functions: list[Function] = [trace.function for trace in traces]
         self.opened = opened
         self.there: dict[Node, Node] = {}
@@ -193,8 +128,8 @@ class _Merged:
 
     def build(self, placeholders: Mapping[str, Node], inputs: Mapping[str, TensorSpec]) -> None:
         for key, spec in inputs.items():
-            for axis, size in _open(spec):
-                self._sources.setdefault(_key(key, axis, size), (placeholders[key], axis))
+            for axis, size in open_axes(spec):
+                self._sources.setdefault(key_of(key, axis, size), (placeholders[key], axis))
         base = self.functions[0]
         given = len(placeholders)
         if self.opened is not None:
@@ -320,7 +255,7 @@ class _Merged:
             if isinstance(size, Differs):
                 if not size.is_size:
                     self._refuse(
-                        f"makes an array of {size.value} at {PROBE} and {size.other} at {OTHER}", node, size.by
+                        f"makes an array of {size.value} at {PROBE} and {size.others[0]} at {OTHER}", node, size.by
                     )
                 unit = ops.reshape(self._unit(size.by, value.dtype), shape=(-1, *[1] * (len(shape) - 1 - axis)))
                 value = times(value, unit)
@@ -421,12 +356,23 @@ class _Merged:
             if all(isinstance(one, np.ndarray) and np.array_equal(one, first) for one in values):
                 return first
             self._refuse("has an array of other values", node)
-        others = [(by, one) for by, one in zip(self.open_sizes, values[1:], strict=True) if one != first]
-        if not others:
+        found = self.number(values)
+        if found is None and any(one is not None for one in values):
+            by = next(by for (by, _), one in zip(self.probes, values[1:], strict=True) if one != first)
+            self._refuse(f"gives {node.op.name} other settings", node, by)
+        return found
+
+    def number(self, values: Sequence[Any]) -> Any:
+        """What is the same at all sizes, or a number that depends on one of them; else None."""
+        first = values[0]
+        moved = {by: True for (by, _), one in zip(self.probes, values[1:], strict=True) if one != first}
+        if not moved:
             return first
-        if len(others) > 1 or type(first) is not int or type(others[0][1]) is not int:
-            self._refuse(f"gives {node.op.name} other settings", node, others[0][0])
-        return Differs(others[0][0], first, others[0][1])
+        if len(moved) > 1 or any(type(one) is not int for one in values):
+            return None
+        (by,) = moved
+        ends = [(size, one) for (which, size), one in zip(self.probes, values[1:], strict=True) if which == by]
+        return Differs(by, first, [one for _, one in ends], first == PROBE and all(size == one for size, one in ends))
 
     def _refuse(self, what: str, node: Node, by: str = "") -> NoReturn:
         raise SignatureError(

@@ -12,17 +12,27 @@ from internals.graph import Node
 
 PROBE, OTHER = 3, 5
 """The sizes that an open one is tried at. Neither 0 nor 1, which programs treat apart."""
+FARTHER = (101, 17, 7)
+"""And one of these, the first that the program takes: what goes on from 3 to 5 may end there."""
 
 
 class Differs:
-    """A number that is another one at another size; `by` has the name of that size."""
+    """A number that is another one at another size.
 
-    def __init__(self, by: str, value: int, other: int) -> None:
-        self.by, self.value, self.other = by, value, other
+    Attributes
+    ----------
+    by : str
+        The name of that size.
+    value : int
+        What it is at `PROBE`.
+    others : list of int
+        What it is at the other sizes.
+    is_size : bool
+        It is that size.
+    """
 
-    @property
-    def is_size(self) -> bool:
-        return (self.value, self.other) == (PROBE, OTHER)
+    def __init__(self, by: str, value: int, others: list[int], is_size: bool) -> None:
+        self.by, self.value, self.others, self.is_size = by, value, others, is_size
 
 
 def has_open(value: Any) -> bool:

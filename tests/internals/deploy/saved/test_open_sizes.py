@@ -97,12 +97,28 @@ def test_two_open_sizes(name: str, tmp_path: Path) -> None:
     (lambda x: attends(x) + Tensor(np.eye(x.shape[1], dtype=np.float32)), "an array of other values"),
     (lambda x: x[:, x.shape[1] // 2 :], "getitem with another key"),
     (lambda x: x + Tensor(np.arange(x.shape[1])[:, None] ** 2), "an array of other values"),
+    (lambda x: x + Tensor(np.minimum(np.arange(x.shape[1]), 5))[:, None], "an array of other values"),
+    (lambda x: ops.broadcast_to(TABLE[: min(x.shape[1], 6)], shape=(min(x.shape[1], 6), 8)), "with other settings|key"),
+    (lambda x: attends(x) + Tensor(np.tril(np.triu(np.ones((x.shape[1],) * 2), -5))), "an array of other values"),
+    (lambda x: x * 2 if x.shape[1] > 50 else x, "another number of operations"),
     (lambda x: ops.reshape(x, shape=(8,) * x.shape[1]) if x.shape[1] == 0 else ops.reshape(
         x, shape=(*x.shape[:2], *(1,) * x.shape[1], 8)), "sizes along several axes"),
-], ids=["turned", "a unit matrix", "the second half", "squares", "more axes"])  # fmt: skip
+], ids=["turned", "a unit matrix", "the second half", "squares", "counting to 5",
+        "six at most", "a wide band", "longer ones doubled", "more axes"])  # fmt: skip
 def test_what_no_one_graph_does(function: Callable[[Any], Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match=message):
         save(tmp_path / "model", function, {"serve": Signature({"x": ROWS})})
+
+
+def test_a_size_that_a_function_takes_to_seven_only(tmp_path: Path) -> None:
+    def short(x: Any) -> Any:
+        if x.shape[1] > 7:
+            raise RuntimeError("too long")
+        return x + TABLE[: x.shape[1]]
+
+    save(tmp_path / "model", short, {"serve": Signature({"x": ROWS})})
+    x = random_input(ROWS, 200, 6)
+    assert np.array_equal(load(tmp_path / "model").signature()(x=x)["output"], x + TABLE.detach().numpy()[:6])
 
 
 def test_a_size_that_stays() -> None:
