@@ -114,6 +114,7 @@ def test_a_reader_runs_both_models_and_draws(browser: Any, served: str, told: di
     browser.wait(f"{VERDICT}.startsWith('Your digit: float32 says 1 ')", 30)
     press(browser, "Delete", code=46)
     assert browser.ask(f"{BOX}.querySelectorAll('.edge-line').length") == 0
+    browser.wait(f"{VERDICT} === ''", 30)
 
     browser.ask(f"{BOX}.querySelector('.edge-next').focus()")
     press(browser, "Enter", text="\r", code=13)

@@ -265,6 +265,17 @@
       verdict.textContent = `${source}: ${said.join(", ")}.`;
     }
 
+    /** Nothing is drawn, and so nothing is seen or said. */
+    function blank() {
+      shown = asked += 1; // what is under way comes too late
+      for (const one of preview.children) one.style.fillOpacity = 0;
+      for (const cell of [...bars.values()].flat()) {
+        cell.style.setProperty("--share", "0%");
+        cell.textContent = "";
+      }
+      verdict.textContent = "";
+    }
+
     let pending = false;
     const board = pad(() => {
       // As often as the models can follow, and once more at the end.
@@ -273,6 +284,7 @@
       window.setTimeout(() => {
         pending = false;
         if (board.lines().length) classify(pixels(board.lines()), "Your digit").catch(fail);
+        else if (source === "Your digit") blank();
       }, 120);
     });
     const next = made("button", { type: "button", class: "edge-next" }, "A held-out digit");
@@ -284,7 +296,10 @@
     };
     next.addEventListener("click", () => choose().catch(fail));
     const clear = made("button", { type: "button" }, "Clear");
-    clear.addEventListener("click", board.clear);
+    clear.addEventListener("click", () => {
+      board.clear();
+      blank();
+    });
     const buttons = made("p", {}, clear, " ", next);
     const left = made("div", {}, made("p", {}, "Draw a digit, or take one."), board.surface, buttons);
     const middle = made("div", {}, made("p", {}, sees), preview);
