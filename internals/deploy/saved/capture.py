@@ -1,8 +1,8 @@
 """A Python function as a graph whose sizes may be open: traced at several sizes, and what differs is what is open.
 
-Code that reads ``x.shape[0]`` while it is traced must find a number. So it is traced once at a size, and for each
-open size once at another and once far away. Where the two programs are the same but for some numbers, those numbers are the open size;
-where they differ otherwise, the function decides by the size what to do, and no one graph does that.
+Code that reads ``x.shape[0]`` while it is traced must find a number. So it is traced once at a size, and for each open
+size once at another and once far away. Where the programs are the same but for some numbers, those numbers are the open
+size; where they differ otherwise, the function decides by the size what to do, and no one graph does that.
 """
 
 from __future__ import annotations
