@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def answer(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes
 def main() -> None:
     """Serve the socket whose number is the first argument, within as many bytes of memory as the second one says."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
+    with suppress(ValueError, OSError):  # a system that knows no such bound
+        resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
     connection = socket.socket(fileno=int(sys.argv[1]))
     try:
         while True:
