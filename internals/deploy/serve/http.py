@@ -175,7 +175,7 @@ class Exchange:
             sent = self._connection.write_headers(line, headers, None if self._asked.method == "HEAD" else answer.body)
             if last and "Expect" not in self._asked.headers:
                 self._lingers = self._connection.stream.refused = True
-                self._timer = asyncio.get_running_loop().call_later(min(LINGER, self._idle), self._end)
+                self._timer = asyncio.get_running_loop().call_later(LINGER, self._end)
             else:
                 self._connection.finish()
                 self._watch(sent)

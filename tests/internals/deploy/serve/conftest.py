@@ -123,7 +123,7 @@ def shared(tmp_path_factory):
     """A server that the tests of a module share."""
     base = tmp_path_factory.mktemp("models")
     save_version(base / "m", 1)
-    server = Running(base, "--idle", "3", "--largest", "1000000", "--bodies", "1500000", "--limit", "30")
+    server = Running(base, "--idle", "3", "--largest", "1000000", "--limit", "30")
     server.event("loaded")
     yield server
     server.end()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import select
 import socket
 import threading
 import time
@@ -173,7 +172,7 @@ def test_a_body_without_a_length_is_counted(shared):
 def test_a_client_that_sends_all_before_it_reads_hears_why(shared, chunked):
     """As Python's own client does; it would find the connection broken if the server closed it at once."""
     connection = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=PATIENCE)
-    parts = (b"1" * 2**20 for _ in range(24))
+    parts = (b"1" * 2**20 for _ in range(8))
     if chunked:
         connection.request("POST", PREDICT, parts, {"Transfer-Encoding": "chunked"}, encode_chunked=True)
     else:
@@ -181,18 +180,6 @@ def test_a_client_that_sends_all_before_it_reads_hears_why(shared, chunked):
     answer = connection.getresponse()
     assert (answer.status, b"the server takes at most 1,000,000" in answer.read()) == (413, True)
     connection.close()
-    serves(shared)
-
-
-def test_all_bodies_together_are_bounded(shared):
-    """Two that are not whole yet, and together more than the server keeps: one of them is refused."""
-    address = ("127.0.0.1", shared.port)
-    with socket.create_connection(address, PATIENCE) as one, socket.create_connection(address, PATIENCE) as two:
-        for connection in (one, two):
-            connection.sendall(request("POST", PREDICT, b"1" * 900_000, "Content-Length: 950000"))
-        (refused,) = select.select([one, two], [], [], PATIENCE)[0]
-        status, answer = read_answer(refused)
-        assert (status, b"have more than 1,500,000 bytes" in answer) == (503, True), answer
     serves(shared)
 
 
