@@ -233,17 +233,33 @@ class _Merged:
             start, step = found
             return ops.reshape(ops.cast(self._count(sizes[0].by) * step + start, dtype=dtype), shape=to)
         if len(sizes) == 2 and isinstance(shape[-2], Differs) and isinstance(shape[-1], Differs):
-            triangle = stepped([one.reshape(one.shape[-2:]) for one in arrays])
-            if triangle is not None:
-                k, *values = triangle
-                i = self._count(sizes[0].by)
-                below = ops.less_equal(ops.expand_dims(i, axis=0) - ops.expand_dims(i, axis=1), k)
-                within, outside = (self.graph.constant(np.asarray(one, dtype)) for one in values)
-                found_at = ops.where(below, within, outside) if dtype.kind != "b" else ops.equal(below, within)
+            square = stepped([one.reshape(one.shape[-2:]) for one in arrays])
+            if square is not None:
+                found_at = self._square(sizes[0].by, *square)
                 for _ in shape[2:]:
                     found_at = ops.expand_dims(found_at, axis=0)
                 return found_at
         return None
+
+    def _square(self, by: str, k: int, values: Sequence[np.ndarray]) -> Node:
+        """What stands below, on and above a diagonal."""
+        i = self._count(by)
+        along = ops.expand_dims(i, axis=0) - ops.expand_dims(i, axis=1)
+        below, on, above = (np.asarray(one) for one in values)
+
+        def chosen(where: Node, one: np.ndarray, other: Any) -> Node:
+            held = self.graph.constant(one)
+            if one.dtype.kind == "b":  # the other one is the other truth
+                return ops.equal(where, held)
+            return ops.where(where, held, self.graph.constant(other) if isinstance(other, np.ndarray) else other)
+
+        if same(on, below):
+            return chosen(ops.less_equal(along, k), below, above)
+        if same(on, above):
+            return chosen(ops.less(along, k), below, above)
+        if same(below, above):
+            return chosen(ops.equal(along, k), on, above)
+        return chosen(ops.less(along, k), below, chosen(ops.equal(along, k), on, above))
 
     def _count(self, by: str) -> Node:
         """0, 1, 2 and so on, as many as a size says."""

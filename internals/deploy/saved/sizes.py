@@ -123,13 +123,21 @@ def counted(arrays: Sequence[np.ndarray]) -> tuple[int, int] | None:
     return start, step
 
 
-def stepped(arrays: Sequence[np.ndarray]) -> tuple[int, np.ndarray, np.ndarray] | None:
-    """Of a triangle, such as ``tril`` gives: k, what stands at ``[i, j]`` for ``j - i <= k``, and what elsewhere."""
-    for k in range(1 - PROBE, PROBE - 1):
-        below = [np.subtract.outer(*map(np.arange, array.shape)) >= -k for array in arrays]
-        (within, *_), (outside, *_) = arrays[0][below[0]], arrays[0][~below[0]]
-        if all(same(np.where(at, within, outside), array) for at, array in zip(below, arrays, strict=True)):
-            return k, within, outside
+def stepped(arrays: Sequence[np.ndarray]) -> tuple[int, list[np.ndarray]] | None:
+    """Of a square in which it matters on which side of a diagonal an entry is, such as ``tril`` and ``eye`` give.
+
+    Returns
+    -------
+    int
+        k: the diagonal is where ``j - i == k``.
+    list of arrays
+        What stands below it, on it, and above it.
+    """
+    for k in (0, -1, 1):
+        sides = [np.sign(-np.subtract.outer(*map(np.arange, array.shape)) - k) for array in arrays]
+        values = [arrays[0][sides[0] == side][0] for side in (-1, 0, 1)]
+        if all(same(np.asarray(values)[at + 1], array) for at, array in zip(sides, arrays, strict=True)):
+            return k, values
     return None
 
 

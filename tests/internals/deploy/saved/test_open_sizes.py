@@ -55,6 +55,11 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], TensorSpec]] = {
     "below the diagonal": (lambda: triangle(False, -1), ROWS),
     "with the diagonal": (lambda: triangle(False, 0), ROWS),
     "above the diagonal": (lambda: triangle(True, 1), ROWS),
+    "a unit matrix": (lambda: lambda x: attends(x) + Tensor(np.eye(x.shape[1], dtype=np.float32)), ROWS),
+    "its truths": (lambda: lambda x: ops.where(Tensor(~np.eye(x.shape[1], dtype=bool)), attends(x), 5.0), ROWS),
+    "signs": (lambda: lambda x: attends(x) + Tensor(np.sign(
+        np.subtract.outer(*[np.arange(x.shape[1])] * 2) + 1.0).astype(np.float32)), ROWS),
+    "attention's weights": (lambda: weights_of(nn.MultiheadAttention(8, 2)), ROWS),
     "a transformer block": (lambda: nn.TransformerBlock(8, 2), ROWS),
     "a bidirectional LSTM": (lambda: nn.LSTM(8, 3, num_layers=2, bidirectional=True, batch_first=True), ROWS),
     "learned positions": (lambda: words_to_rows(nn.LearnedPositions(9, 8), nn.TransformerBlock(8, 2)), WORDS),
@@ -65,6 +70,10 @@ FUNCTIONS: dict[str, tuple[Callable[[], Any], TensorSpec]] = {
 
 def causal(attention: Any) -> Callable[[Any], Any]:
     return lambda x: attention(x, x, x, causal=True)
+
+
+def weights_of(attention: Any) -> Callable[[Any], Any]:
+    return lambda x: attention(x, x, x, need_weights=True)[1]
 
 
 def random_input(spec: TensorSpec, *sizes: int) -> np.ndarray:
@@ -94,7 +103,6 @@ def test_two_open_sizes(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("function", "message"), [
     (lambda x: ops.reshape(x, shape=(x.shape[1], x.shape[0], 8)), "sizes along several axes"),
-    (lambda x: attends(x) + Tensor(np.eye(x.shape[1], dtype=np.float32)), "an array of other values"),
     (lambda x: x[:, x.shape[1] // 2 :], "getitem with another key"),
     (lambda x: x + Tensor(np.arange(x.shape[1])[:, None] ** 2), "an array of other values"),
     (lambda x: x + Tensor(np.minimum(np.arange(x.shape[1]), 5))[:, None], "an array of other values"),
@@ -103,7 +111,7 @@ def test_two_open_sizes(name: str, tmp_path: Path) -> None:
     (lambda x: x * 2 if x.shape[1] > 50 else x, "another number of operations"),
     (lambda x: ops.reshape(x, shape=(8,) * x.shape[1]) if x.shape[1] == 0 else ops.reshape(
         x, shape=(*x.shape[:2], *(1,) * x.shape[1], 8)), "sizes along several axes"),
-], ids=["turned", "a unit matrix", "the second half", "squares", "counting to 5",
+], ids=["turned", "the second half", "squares", "counting to 5",
         "six at most", "a wide band", "longer ones doubled", "more axes"])  # fmt: skip
 def test_what_no_one_graph_does(function: Callable[[Any], Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(SignatureError, match=message):
