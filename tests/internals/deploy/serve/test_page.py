@@ -104,7 +104,7 @@ def test_the_form_answers_and_the_plots_move(browser, shared, rows):
         )
     )
     browser.wait(f"{paths} !== {json.dumps(before)}", seconds=60)
-    browser.wait("document.getElementById('latency-now').textContent.includes('answers a second')", seconds=60)
+    browser.wait("document.getElementById('latency-now').textContent.includes(' a second')", seconds=60)
     assert [line for line in browser.complaints() if "400" not in line] == []
     assert all(url.startswith(shared.url) for url in browser.requested())
 
