@@ -49,6 +49,11 @@ def signature_edges(rng: np.random.Generator) -> list[Inputs]:
         _call(rng, [["s", [], "float32"]], s=((), f)),
         _call(rng, [["s", [], "float32"]], s=((1,), f)),
         _call(rng, [["k", [1, 2], "int64"]], k=((1, 2), i)),
+        # What NumPy would let pass: a type of the same size, a smaller type, an array that broadcasts.
+        _call(rng, [x], x=((n, 3), "int32")),
+        _call(rng, [["r", ["batch"], d]], r=((n,), f)),
+        _call(rng, [x, y], x=((n, 3), f), y=((1,), i)),
+        _call(rng, [x], x=((n, 2), f)),
     ]
 
 
@@ -191,6 +196,11 @@ def sizes_edges(rng: np.random.Generator) -> list[Inputs]:
         _records(both, lambda n: [_step("placeholder", shape=[n] if n == a else [n, 1])]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, keepdims=True, axis=0)]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, **({"axis": 0} if n == a else {}))]),
+        _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, **({"axis": 0} if n == b else {}))]),
+        _records(both, lambda n: [_step("placeholder", shape=[n]), _step("sum", 0, keepdims=True if n == a else 1)]),
+        _records(
+            both, lambda n: [_step("placeholder", shape=[n]), _step("relu", 0), _step("sub", int(n == a), int(n == b))]
+        ),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("repeat", 0, count=n)]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("roll", 0, shift=-n)]),
         _records(both, lambda n: [_step("placeholder", shape=[n]), _step("zeros", shape=[a + b - n])]),

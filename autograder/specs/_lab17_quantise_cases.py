@@ -132,6 +132,13 @@ def product_case(rng: np.random.Generator, m: int, k: int, n: int, columns: bool
     return {"qx": qx, "qw": qw, "x": x, "w": w, "y": y}
 
 
+def product_ties(rng: np.random.Generator) -> Inputs:
+    """Sums from -8 to 8 in halves of a step of y: every other one is a tie."""
+    (zx, zw), y = points(rng, (2,)), (np.float32(0.25), points(rng, (), 20))
+    qx = (zx + rng.permutation(np.arange(-8, 9))[:, None]).astype(np.int8)
+    return {"qx": qx, "qw": np.int8([[zw + 1]]), "x": (np.float32(0.5), zx), "w": (np.float32(0.25), zw), "y": y}
+
+
 def product_edges(rng: np.random.Generator) -> list[Inputs]:
     return [
         product_case(rng, 1, 1, 1, False),
@@ -143,6 +150,7 @@ def product_edges(rng: np.random.Generator) -> list[Inputs]:
         product_case(rng, 0, 3, 2, True),
         product_case(rng, 3, 0, 2, False),
         product_case(rng, 8, 8, 8, True),
+        product_ties(rng),
     ]
 
 

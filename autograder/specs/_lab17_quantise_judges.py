@@ -123,8 +123,8 @@ def product(inputs: Inputs, got: Any, want: Any) -> list[str]:
     sw = float(np.broadcast_to(inputs["w"][0], right.shape[1])[at[1]])
     steps = exact * float(inputs["x"][0]) * sw / float(inputs["y"][0])
     return [
-        f"Entry {list(at)} is {got[at]}; expected {right[at]}. The integers' product is {plain}, less what the zero "
-        f"points put in {exact}; that is {steps:g} steps of y, whose zero point is {int(inputs['y'][1])}."
+        f"Entry {list(at)} is {got[at]}; expected {right[at]}. The integers' product is {plain}, and {exact} "
+        f"without what the zero points put in; that is {steps:g} steps of y, whose zero point is {int(inputs['y'][1])}."
     ]
 
 

@@ -1,7 +1,7 @@
 """Answers to the task `bind`: ``# %% right: title``, or ``# %% wrong: title | what the feedback must match``."""
 # Each section replaces one notebook cell, written as a learner would: names come from the cells before it, are bound
 # again in the next section, and imports stand where they are used.
-# ruff: noqa: B007, F811, F821
+# ruff: noqa: F811, F821
 
 # %% right: written out
 
@@ -110,7 +110,7 @@ def bind(signature, given):
     return sizes
 
 
-# %% wrong: any dtype | did not raise SignatureError
+# %% wrong: a smaller dtype will do | did not raise SignatureError
 
 
 def bind(signature, given):
@@ -123,7 +123,7 @@ def bind(signature, given):
     sizes = {}
     for name, (shape, dtype) in signature.items():
         array = given[name]
-        if False:
+        if not np.can_cast(array.dtype, dtype):
             raise SignatureError(f"{name} has another dtype")
         if len(array.shape) != len(shape):
             raise SignatureError(f"{name} has another number of axes")
@@ -194,7 +194,7 @@ def bind(signature, given):
     return sizes
 
 
-# %% wrong: numbers are not compared | did not raise SignatureError
+# %% wrong: a number is the most | did not raise SignatureError
 
 
 def bind(signature, given):
@@ -217,7 +217,7 @@ def bind(signature, given):
                     sizes[size] = came
                 if sizes[size] != came:
                     raise SignatureError(f"{name}: {size} is {sizes[size]} already")
-            elif False:
+            elif came > size:
                 raise SignatureError(f"{name} has another size")
     return sizes
 
@@ -252,7 +252,7 @@ def bind(signature, given):
     return sizes
 
 
-# %% wrong: a batch of one broadcasts | did not raise SignatureError
+# %% wrong: an array of one row goes with any | did not raise SignatureError
 
 
 def bind(signature, given):
@@ -273,7 +273,7 @@ def bind(signature, given):
             if isinstance(size, str):
                 if size not in sizes:
                     sizes[size] = came
-                if came != 1 and sizes[size] != 1 and sizes[size] != came:
+                if came != 1 and sizes[size] != came:
                     raise SignatureError(f"{name}: {size} is {sizes[size]} already")
             elif size != came:
                 raise SignatureError(f"{name} has another size")

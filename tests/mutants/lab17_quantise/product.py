@@ -23,7 +23,7 @@ def int8_matmul(qx, qw, x, w, y):
     return np.clip(np.round(reals / y[0]) + y[1], -128, 127).astype(np.int8)
 
 
-# %% wrong: the zero points forgotten | less what the zero points put in
+# %% wrong: the zero points forgotten | without what the zero points put in
 
 
 def int8_matmul(qx, qw, x, w, y):
