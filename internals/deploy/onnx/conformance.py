@@ -23,9 +23,17 @@ from internals.deploy.onnx.reading import from_onnx
 _DRAWN = "draws random numbers, and asks for the very ones that NumPy draws in the test"
 _MAXIMA = "asks for the places of the maxima in the whole input; max_pool2d_index counts in windows"
 _BLOCKS = "a scale for each block; rows have one for all, or one for each slice"
+_ROUNDED = (
+    "products of 16 bits are added up in float32 here and rounded once, where the reference rounds at each step; some "
+    "of 192 entries differ in the last digit"
+)
 EXPLAINED = {
-    "attention_4d_causal_fp16_expanded": "products of float16 are added up in float32 here and rounded once, where the "
-    "reference rounds at each step; two of 192 entries differ in the last digit",
+    "attention_3d_causal_bf16_expanded": _ROUNDED,
+    "attention_4d_attn_mask_causal_bf16_expanded": _ROUNDED,
+    "attention_4d_causal_bf16_expanded": _ROUNDED,
+    "attention_4d_causal_fp16_expanded": _ROUNDED,
+    "attention_4d_causal_padded_kv_bf16_expanded": _ROUNDED,
+    "attention_4d_padded_kv_bf16_expanded": _ROUNDED,
     "convtranspose_3d": "there are no rows for three spatial axes",
     "dequantizelinear_blocked": _BLOCKS,
     "dynamicquantizelinear_expanded": "the row multiplies by 1 / scale as torch does, where the reference divides; one "

@@ -31,6 +31,7 @@ from internals.deploy.saved.sources import content_of
 from internals.graph import GraphError
 from internals.graph.calls import LARGEST_VALUE, Sizes
 from internals.graph.graph import being_built
+from internals.ops.spec import is_floating
 from internals.tensor import Tensor
 
 OLDEST, NEWEST = 1, 28
@@ -328,9 +329,9 @@ class _Program:
     def _initialiser(self, tensor: Any, scope: str) -> Any:
         array = self._array(tensor)
         if self.floating is None:
-            trained = array.dtype.kind == "f" and array.ndim >= SMALL
+            trained = is_floating(array.dtype) and array.ndim >= SMALL
         else:
-            trained = array.dtype.kind == "f" and tensor.name in self.floating
+            trained = is_floating(array.dtype) and tensor.name in self.floating
         if not trained:
             return known(array)
         value = Tensor(array, requires_grad=True)

@@ -11,7 +11,7 @@ import numpy as np
 from internals import ops
 from internals.deploy.onnx.readers.elementwise import as_type, numpy_type
 from internals.deploy.onnx.readers.table import Call, known, reads
-from internals.ops.spec import broadcast_shapes
+from internals.ops.spec import broadcast_shapes, is_floating
 from internals.tensor import Tensor
 
 
@@ -207,7 +207,7 @@ def _gather(call: Call, x: Any, index: Any) -> Any:
     axis = int(call.get("axis", 0)) % x.ndim
     if isinstance(index, np.ndarray) and index.ndim == 0 and not isinstance(x, np.ndarray):
         return ops.getitem(x, key=(slice(None),) * axis + (int(index),))
-    if isinstance(x, np.ndarray) and x.ndim > 1 and x.dtype.kind == "f":
+    if isinstance(x, np.ndarray) and x.ndim > 1 and is_floating(x.dtype):
         x = Tensor(np.asarray(x))  # a table, whose rows may be counted by a size that is open; no shape
     return ops.take(x, index, axis=axis)
 
@@ -253,11 +253,11 @@ def _scattered(call: Call, x: Any, index: Any, value: Any, axis: int, reduction:
 
 
 def _least(dtype: np.dtype) -> Any:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return -np.inf if is_floating(dtype) else np.iinfo(dtype).min
 
 
 def _most(dtype: np.dtype) -> Any:
-    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+    return np.inf if is_floating(dtype) else np.iinfo(dtype).max
 
 
 def _flat_places(index: Any, shape: Sequence[int]) -> Any:

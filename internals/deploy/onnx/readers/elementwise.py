@@ -11,7 +11,7 @@ import numpy as np
 from internals import ops
 from internals.deploy.errors import FormatError
 from internals.deploy.onnx.readers.table import READERS, Call, known, reads
-from internals.ops.spec import is_floating
+from internals.ops.spec import as_dtype, is_floating
 
 _SAME: dict[str, Callable[..., Any]] = {
     "Neg": ops.neg, "Sign": ops.sign, "Reciprocal": ops.reciprocal, "Exp": ops.exp, "Log": ops.log, "Sqrt": ops.sqrt,
@@ -90,12 +90,12 @@ def numpy_type(code: int) -> np.dtype:
     """
     if code not in TYPES:
         raise FormatError(f"it has entries of ONNX's type {code}, which arrays here have not")
-    return np.dtype(TYPES[code])
+    return as_dtype("from_onnx", TYPES[code])
 
 
 TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
-    11: "float64", 12: "uint32", 13: "uint64",
+    11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 }  # fmt: skip
 
 

@@ -236,6 +236,21 @@ def test_a_file_that_is_right_for_one_size_only() -> None:
             from_onnx(file.getvalue(), **wrong)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_model_of_16_bits_there_and_back(dtype: str) -> None:
+    """What is written is read, its weights to the bit and to be trained."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 3)).to(dtype)
+    read = from_onnx(to_onnx(model, {"serve": Signature({"x": spec(4, dtype=dtype)}, ("y",))}))
+    assert set(read.trainable) == {name for name, _ in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        assert read.variables[name].tobytes() == parameter.detach().numpy().tobytes()
+    x = rng.standard_normal((5, 4)).astype(read.signature().inputs["x"].dtype)
+    found, wanted = read.signature()(x=x)["y"], eager(model, x)[0]
+    assert found.dtype == wanted.dtype == read.signature().inputs["x"].dtype
+    np.testing.assert_allclose(found.astype(float), wanted.astype(float), atol=0.05)
+    assert canonical(to_onnx(read)) == canonical(to_onnx(from_onnx(to_onnx(read))))
+
+
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     model = nn.Linear(3, 2)
     signatures = {"serve": Signature({"x": spec(3)}, outputs=("y",))}
