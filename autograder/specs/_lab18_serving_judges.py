@@ -55,7 +55,7 @@ def _refusal(
     )
     if right:
         return said + ("it was refused, though nothing waits." if not waiting else "it was refused, though it fits.")
-    return said + "it was taken. A queue without a bound makes everyone wait."
+    return said + f"it was taken, and now {total + rows[made]} wait. The queue's bound is in rows."
 
 
 def _explained(inputs: Inputs, event: list[Any], one: Any, right: Any, waiting: list[int], rows: list[int]) -> str:

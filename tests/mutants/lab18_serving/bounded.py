@@ -71,7 +71,7 @@ class BoundedBatcher:
         raise NotImplementedError("your code here")
 
 
-# %% wrong: no bound | without a bound
+# %% wrong: no bound | bound is in rows
 
 
 class BoundedBatcher(Batcher):
@@ -89,7 +89,7 @@ class BoundedBatcher(Batcher):
         return late
 
 
-# %% wrong: says False and takes it all the same | without a bound|nothing waits|expected|was refused
+# %% wrong: says False and takes it all the same | bound is in rows|nothing waits|expected|was refused
 
 
 class BoundedBatcher(Batcher):
@@ -111,7 +111,7 @@ class BoundedBatcher(Batcher):
         return late
 
 
-# %% wrong: one row more | without a bound
+# %% wrong: one row more | bound is in rows
 
 
 class BoundedBatcher(Batcher):
@@ -174,7 +174,7 @@ class BoundedBatcher(Batcher):
         return late
 
 
-# %% wrong: counts requests | without a bound|though it fits
+# %% wrong: counts requests | bound is in rows|though it fits
 
 
 class BoundedBatcher(Batcher):
