@@ -36,7 +36,7 @@ class Module:
     def forward(self, *inputs: Any, **settings: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no forward; write one.")
 
-    def __call__(self, *inputs: Any, **settings: Any) -> Any:
+    def __call__(self, /, *inputs: Any, **settings: Any) -> Any:
         if self._hooks:
             return self._hooks.run(self, inputs, settings)
         return self.forward(*inputs, **settings)

@@ -65,7 +65,7 @@ class BoundSignature(Signature):
     nodes: Ends
     _session: Session
 
-    def __call__(self, **arrays: Any) -> dict[str, np.ndarray]:
+    def __call__(self, /, **arrays: Any) -> dict[str, np.ndarray]:
         """Run it.
 
         Raises
@@ -200,6 +200,8 @@ def save(
     files: dict[str, bytes | Path] = {**made}
     for name, value in {**content.assets, **(assets or {})}.items():
         check_name(name)
+        if not isinstance(value, bytes | str | os.PathLike):
+            raise TypeError(f"save: the asset {name} is a path or bytes, got {type(value).__name__}.")
         files[f"{ASSETS}/{name}"] = value if isinstance(value, bytes) else Path(value)
     sizes = {
         name: checksum_of_file(value) if isinstance(value, Path) else (len(value), checksum(value))

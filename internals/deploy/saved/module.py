@@ -62,7 +62,7 @@ class LoadedModule(Module):
         whole = self._content
         return Content(whole.graph, whole.signatures, whole.values | self.values(), whole.trainable, whole.assets)
 
-    def forward(self, *inputs: Any, **named: Any) -> Any:
+    def forward(self, /, *inputs: Any, **named: Any) -> Any:
         given = dict(zip(self.inputs, inputs, strict=False)) | named
         if given.keys() != set(self.inputs) or len(inputs) > len(self.inputs):
             raise SignatureError(

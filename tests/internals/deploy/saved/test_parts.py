@@ -106,3 +106,10 @@ def test_two_inputs_that_are_one_node(tmp_path: Path) -> None:
         y = ops.exp(x)
     with pytest.raises(TypeError, match="two inputs of serve are one node"):
         save(tmp_path / "model", graph, {"serve": Signature({"a": x, "b": x}, {"y": y})})
+
+
+def test_an_input_may_have_the_name_of_an_argument(tmp_path: Path) -> None:
+    save(tmp_path / "model", lambda self: self * 2, {"serve": Signature({"self": TensorSpec((3,))})})
+    loaded, x = load(tmp_path / "model"), rng.standard_normal(3).astype(np.float32)
+    assert np.array_equal(loaded.signature()(self=x)["output"], x * 2)
+    assert np.array_equal(loaded.module()(self=Tensor(x)).numpy(), x * 2)

@@ -314,6 +314,8 @@ def decides_by_size(x: Any) -> Any:
     (lambda at: save(at, nn.Linear(3, 2), {"serve": Signature({"x": batch(3)})}, form="xml"), ValueError, "form must"),
     (lambda at: save(at, nn.Linear(3, 2), {"serve": Signature({"x": batch(3)})}, assets={"../a": b""}), ValueError,
      "no file name"),
+    (lambda at: save(at, nn.Linear(3, 2), {"serve": Signature({"x": batch(3)})}, assets={"a": 3}), TypeError,
+     "the asset a is a path or bytes, got int"),
     (lambda at: save(at, decides_by_size, {"serve": Signature({"x": batch(3)})}), SignatureError,
      r"(?s)for another batch.*test_saved.py"),
     (lambda at: save(at, Drops().forward, {"serve": Signature({"x": batch(3)})}), GraphError, "eval"),
