@@ -313,7 +313,9 @@ def solve_case(
 
 
 def solve_edges(rng: np.random.Generator) -> list[Inputs]:
+    small = solve_case(rng, [1.0, 2.0, 5.0, 9.0], 1e-3, 20)
     return [
+        {**small, "b": 1e-6 * small["b"]},  # shorter than the tolerance, which counts in lengths of b
         solve_case(rng, [2.0], 1e-9, 5),
         solve_case(rng, [3.0, 3.0, 3.0], 1e-9, 5),
         solve_case(rng, [1.0, 4.0], 1e-9, 10),
