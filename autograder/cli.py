@@ -208,7 +208,7 @@ def submit(
     progress_done()
     if submitted.report is None:
         raise Refusal(f"it is stored, but could not be graded yet: {submitted.reason}")
-    show(submitted.report)
+    show(submitted.report, submitted=True)
     raise typer.Exit(FULL if submitted else NOT_FULL)
 
 
@@ -344,10 +344,10 @@ def the_notebook(task: str, file: Path | None) -> tuple[Path, Notebook]:
     raise Refusal("there is no lab's notebook in this directory. Name one with --notebook.")
 
 
-def show(report: Report) -> None:
+def show(report: Report, *, submitted: bool = False) -> None:
     from autograder.feedback import show as show_report
 
-    show_report(report)
+    show_report(report, submitted=submitted)
 
 
 def show_line(report: Report) -> None:

@@ -322,7 +322,7 @@ def answer(request: dict[str, Any], reply: Callable[[dict[str, Any]], None]) -> 
     base = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
     from autograder.feedback import words
 
-    before = f"{stored.line} {words.recorded_mode(report)}"
+    before = f"{stored.line} {words.mode(report, submitted=True)}"
     shown = Feedback(report, before=before, link=f"{base}autograder/", label=say("pages.labs_and_grades"))
     return {"report": report.to_json(), "html": shown._repr_html_(), "text": repr(shown)}
 

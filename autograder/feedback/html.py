@@ -87,7 +87,7 @@ def page(report: Report, links: Iterable[tuple[str, str]] = (), *, submitted: bo
         .render(
             report=told(report),
             links=list(links),
-            mode=words.recorded_mode(report) if submitted else words.mode(report),
+            mode=words.mode(report, submitted),
             css=Markup(asset("page.css")),
             script=Markup(asset("copy.js")),
             policy=policy(),

@@ -105,15 +105,15 @@ def _task(task: TaskResult) -> RenderableType:
     return Group(head, *(Padding(part, (0, 0, 0, 4)) for part in body))
 
 
-def show(report: Report, console: Console | None = None) -> None:
-    """Print `report` to the terminal (or to `console`)."""
+def show(report: Report, console: Console | None = None, *, submitted: bool = False) -> None:
+    """Print `report` to the terminal (or to `console`); `submitted` as for `html.page`."""
     console = console or Console(highlight=False)
     console.print(Rule(plain(report.title or report.lab, "bold"), align="left"))
     for task in told(report).tasks:
         console.print(_task(task))
         console.print()
     console.print(plain(words.summary(report), "bold"))
-    console.print(plain(words.mode(report), "dim"))
+    console.print(plain(words.mode(report, submitted), "dim"))
     if line := words.ungraded_line(report):
         console.print(plain(line))
     for note in report.notes:
@@ -146,13 +146,14 @@ def _stripped(buffer: io.StringIO) -> str:
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
 
 
-def text(report: Report, width: int = 100) -> str:
-    """`report` as plain text, at most `width` columns."""
+def text(report: Report, width: int = 100, *, submitted: bool = False) -> str:
+    """`report` as plain text, at most `width` columns; `submitted` as for `html.page`."""
     buffer = io.StringIO()
     show(
         report,
         Console(
             file=buffer, width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False
         ),
+        submitted=submitted,
     )
     return _stripped(buffer)

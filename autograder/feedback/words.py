@@ -85,14 +85,11 @@ def summary(report: Report) -> str:
     return say("summary.some", count=right, total=total, points=earned)
 
 
-def mode(report: Report) -> str:
-    """What the result counts for."""
-    return say("mode.official" if report.mode == "official" else "mode.practice")
-
-
-def recorded_mode(report: Report) -> str:
-    """The same for a submission, which is recorded either way."""
-    return say("mode.official" if report.mode == "official" else "mode.recorded")
+def mode(report: Report, submitted: bool = False) -> str:
+    """What the result counts for: that of a submission is recorded either way, that of a file looked at never."""
+    if submitted:
+        return say("mode.official" if report.mode == "official" else "mode.recorded")
+    return say("mode.graded" if report.mode == "official" else "mode.practice")
 
 
 def mode_word(report: Report) -> str:

@@ -180,8 +180,16 @@ def test_fault_of_ours_is_not_laid_at_the_learners_door():
 
 def test_practice_and_official_are_told_apart():
     assert "Practice" in text(report())
-    assert "these points count" in text(report(mode="official"))
     assert "has the last word" in page(report(), submitted=True)
+    assert "has the last word" in text(report(), width=300, submitted=True)
+
+
+@pytest.mark.parametrize("shown", [page, text])
+def test_points_count_only_where_they_are_recorded(shown):
+    official = report(mode="official")
+    assert "these points count" in shown(official, submitted=True)
+    assert "nothing was handed in or recorded" in shown(official)
+    assert "points count" not in shown(official)
 
 
 def test_feedback_is_true_only_for_full_marks():
