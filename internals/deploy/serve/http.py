@@ -22,6 +22,9 @@ from internals.deploy.serve.errors import ServeError, Unavailable
 log = logging.getLogger("internals.deploy.serve")
 requests = logging.getLogger("internals.deploy.serve.requests")
 
+PROBES = frozenset(("/healthz", "/readyz", "/metrics", "/live"))
+"""What asks for these does so every few seconds; the log has a line of it only where something is wrong."""
+
 LARGEST_PATH, LARGEST_HEADER = 8 * 2**10, 16 * 2**10
 LINGER = 30.0
 """Seconds that are waited, at most, for the rest of a body that is refused: most clients read no answer before they
@@ -214,7 +217,8 @@ class Exchange:
             self._answers.server.metrics.answered(asked.model, asked.version, status, took)
             if status == 200 and asked.method == "POST":
                 self._answers.server.minute.answered(asyncio.get_running_loop().time(), took)
-        if requests.isEnabledFor(logging.INFO):
+        level = logging.DEBUG if status == 200 and asked.path in PROBES else logging.INFO
+        if requests.isEnabledFor(level):
             about = {
                 "event": "request",
                 "method": asked.method,
@@ -225,7 +229,7 @@ class Exchange:
                 "version": asked.version,
                 "id": asked.headers.get(IDENTITY, "")[:200],
             }
-            requests.info("request", extra={"about": about})
+            requests.log(level, "request", extra={"about": about})
 
 
 class Lines(logging.Formatter):

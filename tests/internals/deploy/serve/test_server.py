@@ -121,6 +121,11 @@ def test_health_metrics_and_log(shared, rows):
     assert 'serve_queue_rows{model="m",version="1"} 0.0' in text
     about = shared.event("request", id="one of many")
     assert (about["status"], about["model"], about["version"]) == (200, "m", "1")
+    shared.ask("/live")
+    shared.ask("/nothing")
+    shared.event("request", path="/nothing", status=404)
+    told = [json.loads(line) for line in shared.lines if line.startswith("{")]
+    assert not [line for line in told if line.get("path") in ("/healthz", "/readyz", "/metrics", "/live")]
 
 
 def test_no_request_is_lost_or_wrong_while_versions_are_switched(serve, tmp_path, rows):
