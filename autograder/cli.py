@@ -64,6 +64,7 @@ app.add_typer(nbgrader_app, name="nbgrader")
 nbgrader_app.command(name="export")(cli_authors.export_nbgrader)
 nbgrader_app.command(name="import")(cli_authors.import_nbgrader)
 app.command(name="lint-specs")(cli_authors.lint_specs)
+app.command()(cli_authors.luck)
 app.command(name="new-lab")(cli_authors.new_lab)
 app.command()(cli_authors.similarity)
 

@@ -28,6 +28,31 @@ def lint_specs(
     raise typer.Exit(code)
 
 
+def luck(
+    lab: Annotated[str, typer.Argument(metavar="LAB", help="As lab05_tape.")],
+    tasks: Annotated[
+        list[str] | None, typer.Argument(metavar="[TASK...]", help="Which; all, if none is named.")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many times cases are drawn.")] = 10,
+    seed: Annotated[int | None, typer.Option("--seed", help="The first seed; the others follow it.")] = None,
+    root: Root = Path(),
+) -> None:
+    """Grade a lab's mutants at many seeds: say which wrong ones pass, and which right ones fail, by luck alone."""
+    import secrets
+
+    from autograder import luck
+    from autograder.spec import load_lab
+
+    first = secrets.randbits(31) if seed is None else seed
+    if not 0 <= first <= 2**32 - seeds:
+        raise Refusal(f"--seed {first}: give a whole number from 0 to {2**32 - seeds}.")
+    try:
+        code = luck.main(load_lab(lab), tasks or [], project(root), range(first, first + seeds))
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    raise typer.Exit(code)
+
+
 def project(root: Path) -> Path:
     """The project's folder.
 
