@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,10 @@ from autograder.spec import Lab, Task
 from autograder.verdict import Tried, judge_properties, try_all, try_one
 
 ENOUGH = 2
-"""Failing cases after which a wrong answer is not asked for more: it is no matter of one case."""
+"""Failing cases after which a wrong answer that an edge has found is not asked for more."""
+
+RARE = 1e-4
+"""A wrong answer that fewer draws let pass is no longer spoken of."""
 
 HANGS = 2
 """Seeds at which a wrong answer may end its sandbox in an edge; at the others it would, too, after a long wait."""
@@ -49,13 +53,26 @@ class Fate:
     """Points by seed, where it earned some."""
     failed: dict[int, str] = field(default_factory=dict)
     """The first thing that was wrong, by seed, where it did not earn all."""
-    thin: dict[int, bool] = field(default_factory=dict)
-    """Seeds where one case alone found it; whether that was no edge."""
+    thin: list[int] = field(default_factory=list)
+    """Seeds where one case alone found it."""
+    random: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Random cases that found it, of how many, by seed, where no edge did."""
+    graded: int = 0
+    """At how many seeds."""
 
     @property
     def lucky(self) -> dict[int, float] | dict[int, str]:
         """The seeds where it got what it does not deserve."""
         return self.passed if self.sample.kind == "wrong" else self.failed
+
+    @property
+    def chance(self) -> float:
+        """The share of draws that let it pass, guessed from how often one random case finds it."""
+        if not self.random:
+            return 0.0
+        found, cases = (sum(column) for column in zip(*self.random.values(), strict=True))
+        missed = (1 - found / cases) ** (cases / len(self.random)) if cases else 1.0
+        return missed * len(self.random) / self.graded
 
 
 @dataclass
@@ -96,13 +113,16 @@ def told(fate: Fate, seeds: int, points: float) -> Iterator[str]:
     if fate.passed:
         part = "" if max(fate.passed.values()) == points else f" for {max(fate.passed.values()):g} of {points:g} points"
         yield f"  PASSES{part} at {among(fate.passed, seeds)}: the wrong answer {title!r}"
-    if fate.thin:
-        random = sum(fate.thin.values())
-        which = f"a random one at {random}" if random else "always an edge"
-        yield f"  thin: one case alone finds it at {len(fate.thin)} of {seeds} seeds, {which}: {title!r}"
+    if fate.chance >= RARE:
+        yield (
+            f"  AT RANDOM: no edge finds it at {among(fate.random, seeds)}, "
+            f"so about 1 draw in {1 / fate.chance:.0f} lets it pass: {title!r}"
+        )
+    elif fate.thin:
+        yield f"  thin: one case alone finds it at {len(fate.thin)} of {seeds} seeds: {title!r}"
 
 
-def among(found: Mapping[int, object], seeds: int) -> str:
+def among(found: Mapping[int, Any], seeds: int) -> str:
     """How many of the seeds, and the first of them."""
     more = ", ..." if len(found) > SEEDS_TOLD else ""
     return f"{len(found)} of {seeds} seeds ({', '.join(map(str, [*found][:SEEDS_TOLD]))}{more})"
@@ -150,29 +170,34 @@ def fate_of(lab: Lab, task: Task, root: Path, sample: Sample, draws: Sequence[Dr
         runner.reach(task)
         for drawn in draws:
             whole = sample.kind == "right" or bool(task.properties)
-            tried, slow = try_all(runner, task, drawn.cases) if whole else (try_few(runner, task, drawn.cases), False)
+            tried, slow = try_all(runner, task, drawn.cases) if whole else (try_few(runner, task, drawn), False)
+            fate.graded += 1
             failing = [place for place, one in enumerate(tried) if not one.passed]
             points = sum(part.points for part in judge_properties(task, drawn.cases, tried)) if failing else task.points
             if points:
                 fate.passed[drawn.seed] = points
             if failing or slow:
                 fate.failed[drawn.seed] = why(tried[failing[0]]) if failing else "all its cases take too long together."
-            if isinstance(tried[-1].outcome, (Died, Missing)):
-                hangs += len(tried) <= drawn.edges
-            elif len(failing) == 1:
-                fate.thin[drawn.seed] = failing[0] >= drawn.edges
+            ended = isinstance(tried[-1].outcome, (Died, Missing))
+            hangs += ended and len(tried) <= drawn.edges
+            if len(failing) == 1 and not ended:
+                fate.thin.append(drawn.seed)
+            if sample.kind == "wrong" and not any(place < drawn.edges for place in failing):
+                fate.random[drawn.seed] = len(failing), len(tried) - drawn.edges
             if hangs == HANGS and sample.kind == "wrong":
                 break
     return fate
 
 
-def try_few(runner: Runner, task: Task, cases: Sequence[Case]) -> list[Tried]:
-    """The cases until it is clear that the answer is wrong, which is where most are for most wrong answers."""
+def try_few(runner: Runner, task: Task, drawn: Drawn) -> list[Tried]:
+    """The cases until it is clear that the answer is wrong; all, where no edge makes it clear."""
     tried: list[Tried] = []
-    for case in cases:
+    failing = at_random = 0
+    for case in drawn.cases:
         tried.append(try_one(runner, task, case))
-        failing = sum(not one.passed for one in tried)
-        if failing == ENOUGH or isinstance(tried[-1].outcome, (Died, Missing)):
+        failing += not tried[-1].passed
+        at_random += not tried[-1].passed and len(tried) > drawn.edges
+        if (failing >= ENOUGH and failing > at_random) or isinstance(tried[-1].outcome, (Died, Missing)):
             break
     return tried
 
