@@ -71,6 +71,7 @@ def layout_edges(rng: np.random.Generator) -> list[Inputs]:
         case([2, 3], [3, 1], 0),
         case([3, 2], [1, 3], 4),
         case([4, 1, 3], [-3, 7, -1], 30),
+        case([2, 3], [-7, -2], 40) | {"index": [1, 2]},
         case([2, 3, 4, 5], [60, 20, 5, 1], 7),
         case([3, 4], [0, 0], 2),
         case([1, 1], [1, 1], 3),

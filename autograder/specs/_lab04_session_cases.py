@@ -114,8 +114,11 @@ def timed(rng: np.random.Generator, inputs: Graph, workers: int) -> Inputs:
 def queue_edges(rng: np.random.Generator) -> list[Inputs]:
     forest: Graph = {"f": [], "e": [], "d": [], "c": [], "b": [], "a": []}
     comb: Graph = {"g": ["c", "f"], "f": ["e"], "e": ["d"], "d": [], "c": ["b"], "b": ["a"], "a": []}
+    slow_first = timed(rng, forest, 2)
+    slow_first["seconds"]["f"] = 9.0
     return [
         {"inputs": {}, "seconds": {}, "workers": 2},
+        slow_first,  # the other worker is free again and again
         timed(rng, {"a": []}, 3),
         *[timed(rng, graph, workers) for graph in (DIAMOND, UNEVEN, forest, comb) for workers in (1, 2, 3, 9)],
         {"inputs": {"b": ["a", "a"], "a": []}, "seconds": {"a": 2.0, "b": 1.0}, "workers": 2},
