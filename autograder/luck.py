@@ -7,7 +7,7 @@ a right one may fail where an oracle or a tolerance is at its end. Both show whe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +166,8 @@ def luck_of(
 def fate_of(lab: Lab, task: Task, root: Path, sample: Sample, draws: Sequence[Drawn]) -> Fate:
     """What one mutant gets at each seed."""
     fate, hangs = Fate(sample), 0
-    with Runner(lab, parse_notebook(answered(root, sample), f"{lab.name}.ipynb").cells) as runner:
+    patient = replace(lab, total_limit=lab.total_limit * max(1, len(draws)))  # one notebook stands for many
+    with Runner(patient, parse_notebook(answered(root, sample), f"{lab.name}.ipynb").cells) as runner:
         runner.reach(task)
         for drawn in draws:
             whole = sample.kind == "right" or bool(task.properties)
