@@ -174,10 +174,11 @@ def fate_of(lab: Lab, task: Task, root: Path, sample: Sample, draws: Sequence[Dr
             tried, slow = try_all(runner, task, drawn.cases) if whole else (try_few(runner, task, drawn), False)
             fate.graded += 1
             failing = [place for place, one in enumerate(tried) if not one.passed]
-            points = sum(part.points for part in judge_properties(task, drawn.cases, tried)) if failing else task.points
+            lost = bool(failing) or slow
+            points = sum(part.points for part in judge_properties(task, drawn.cases, tried)) if lost else task.points
             if points:
                 fate.passed[drawn.seed] = points
-            if failing or slow:
+            if lost:
                 fate.failed[drawn.seed] = why(tried[failing[0]]) if failing else "all its cases take too long together."
             ended = isinstance(tried[-1].outcome, (Died, Missing))
             hangs += ended and len(tried) <= drawn.edges

@@ -172,6 +172,8 @@ def jvp_edges(rng: np.random.Generator) -> list[Inputs]:
         jvp_case(rng, "x * y", flat, "xy", fixed="x"),
         jvp_case(rng, "x * y", flat, "xy", fixed="xy"),
         jvp_case(rng, "sin(x) / (2.0 + cos(y))", flat, "xy"),
+        jvp_case(rng, "tanh(x) * y", flat, "xy", fixed="x"),  # a rule of one input, which does not move
+        jvp_case(rng, "y - exp(x)", flat, "xy", fixed="x"),
         jvp_case(rng, "1.0 - x * 2.0", {"x": (2,)}, dtype="float32"),
         jvp_case(rng, "tanh(a @ x) - c", {"x": (3,), "a": (2, 3), "c": (2,)}),
         jvp_case(rng, "total(x, axis=0, keepdims=True) * x", {"x": (2, 3)}),
