@@ -55,7 +55,7 @@ def torchs_tied() -> Any:
 
 def test_tied_weights_as_torch() -> None:
     """Once among the parameters, twice in the state, and moved once per step."""
-    mine, theirs = Tied(), torchs_tied()
+    mine, theirs = Tied().to("float64"), torchs_tied().double()  # float32 can grow apart within five such steps
     assert [name for name, _ in mine.named_parameters()] == [name for name, _ in theirs.named_parameters()]
     assert set(mine.state_dict()) == set(theirs.state_dict())
     assert [name for name, _ in mine.named_modules()] == [name for name, _ in theirs.named_modules()]
@@ -69,7 +69,7 @@ def test_tied_weights_as_torch() -> None:
     sgd, their_sgd = SGD(mine.parameters(), lr=0.1), torch.optim.SGD(theirs.parameters(), 0.1)
     for _ in range(5):
         loss, their_loss = (mine(Tensor(ids)) ** 2).mean(), (theirs(torch.tensor(ids)) ** 2).mean()
-        assert loss.item() == pytest.approx(their_loss.item(), rel=1e-5)
+        assert loss.item() == pytest.approx(their_loss.item(), rel=1e-9)
         sgd.zero_grad(), their_sgd.zero_grad()
         loss.backward(), their_loss.backward()
         sgd.step(), their_sgd.step()
