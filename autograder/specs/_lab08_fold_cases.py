@@ -160,6 +160,7 @@ def schedule_edges(rng: np.random.Generator) -> list[Inputs]:
         case([[], [0, 0], [1, 0]], ["a", "b", "b"]),
         case(sequences, kinds),
         case(forest, ["cell" if read else "leaf" for read in forest]),
+        case([[], [0], [0, 1]], ["a", "b", "b"]),  # what counts is the later of its inputs, wherever it stands
         case([[]] * wide, ["a", "b"] * (wide // 2) + ["a"] * (wide % 2)),
         case([[i - 1] if i else [] for i in range(CHAIN)], ["a"] * CHAIN),
     ]
