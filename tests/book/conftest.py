@@ -204,9 +204,14 @@ class Browser:
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
-        self.call("Browser.close")
+        """End the program. Asked to close, it could wait for an answer to a page's question whether to leave it."""
         self.socket.close()
-        self.process.wait(timeout=20)
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
 @pytest.fixture(scope="session")
