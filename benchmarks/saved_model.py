@@ -1,6 +1,6 @@
 """Loading a saved model, beside reading its bytes: ``python -m benchmarks.saved_model``.
 
-The goal is at most twice the time of reading. Loading reads the weights and makes their checksum in one go, checks the
+The goal is at most twice the time of reading. Loading reads the weights into memory, makes their checksum, checks the
 header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA-256, and "unverified" makes none.
 
 "Read" is ``read_bytes`` of each file. The first columns are from the disk, as a server reads a model that it starts

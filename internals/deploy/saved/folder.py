@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import mmap
 import os
 import secrets
 import shutil
@@ -163,7 +162,7 @@ class Folder:
         return (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino)
 
     def read(self, name: str, most: int) -> bytes:
-        """A small file.
+        """A file, if it is no larger than that.
 
         Raises
         ------
@@ -188,8 +187,8 @@ class Folder:
         with os.fdopen(handle, "rb", buffering=0) as file:
             return size, hashlib.file_digest(file, "sha256").hexdigest()
 
-    def whole(self, name: str, sums: Sums | None = None) -> memoryview:
-        """A large file, in memory of this process; its bytes are added to `sums` while they are in the cache.
+    def whole(self, name: str) -> bytes:
+        """A large file, in memory of this process.
 
         It is not mapped: who wrote into a mapped file would change the model while it runs, and who cut it off would
         end the process.
@@ -199,21 +198,7 @@ class Folder:
         FormatError
             It is missing, no plain file, or larger than this machine's memory.
         """
-        handle, size = self._open(name)
-        with os.fdopen(handle, "rb", buffering=0) as file:
-            if size > memory():
-                raise FormatError(
-                    f"load: {self.path / name} has {size:,} bytes, and this machine's memory {memory():,}."
-                )
-            # For much memory NumPy asks for huge pages, for which the system may have to move others first.
-            much = size >= _MUCH
-            room = memoryview(mmap.mmap(-1, size, flags=_AT_ONCE_THERE)) if much else np.empty(size, np.uint8).data
-            end = 0
-            while count := _filled(file, room[end : end + _AT_ONCE]):
-                if sums is not None:
-                    sums.add(room[end : end + count])
-                end += count
-        return room[:end].toreadonly()
+        return self.read(name, memory())
 
     def _open(self, name: str) -> tuple[int, int]:
         folder, plain = self._handle, name
@@ -247,14 +232,6 @@ def memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _filled(file: Any, room: memoryview) -> int:
-    """Read until the room is full or the file ends; how many bytes there are."""
-    count = 0
-    while count < len(room) and (more := file.readinto(room[count:])):
-        count += more
-    return count
-
-
 def check_name(name: Any) -> None:
     """Refuse a file name that could lead out of the directory.
 
@@ -271,8 +248,6 @@ def check_name(name: Any) -> None:
 ROW = 4096
 """Bytes of a row whose words are added up; a page of memory, and a block of most disks."""
 _AT_ONCE = 256 * ROW
-_MUCH = 2**25
-_AT_ONCE_THERE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
 
 
 class Sums:

@@ -15,7 +15,6 @@ from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.saved.folder import (
     ASSETS,
     Folder,
-    Sums,
     check_name,
     checksum,
     checksum_of_file,
@@ -277,17 +276,16 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel
     for name in described.files:  # before they are read: a file with a hole in it may have any size
         _check(folder_path, described, name, folder.size(name), "")
     told = described.sums.get(WEIGHTS) if verify is True else None
-    found = Sums() if told else None
-    data = folder.whole(WEIGHTS, found)
+    data = folder.whole(WEIGHTS)
     _check(folder_path, described, WEIGHTS, len(data), checksum(data) if verify and not told else "")
-    if found and found.hexdigest() != told:
+    if told and sums(data) != told:
         raise FormatError(f"load: {folder_path / WEIGHTS} is damaged: its checksum is not the one in the manifest.")
     assets = {}
     for name in described.files:
         if name.startswith(f"{ASSETS}/"):
             _check(folder_path, described, name, *folder.digest(name))
             assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
-    arrays = arrays_in(str(folder_path / WEIGHTS), data)
+    arrays = arrays_in(str(folder_path / WEIGHTS), memoryview(data))
     graph = read_graph(str(folder_path / described.graph), graph_bytes, arrays)
     content = Content(graph, {}, _values(folder_path, graph, described, arrays), described.variables, assets)
     content.signatures = dict(_ends(folder_path, graph, described))
