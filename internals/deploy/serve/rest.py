@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -69,8 +70,7 @@ def _no_number(name: str) -> NoReturn:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {twice[:100]!r} comes twice in one object")
     return found
 

@@ -18,7 +18,6 @@ from internals import nn
 from internals.deploy import FormatError, Signature, TensorSpec, load, save
 from internals.deploy.saved.folder import ROW, checksum, sums
 from internals.deploy.saved.manifest import NAME, _canonical
-from internals.tensor import Tensor
 
 SPEC = {"serve": Signature({"x": TensorSpec(("batch", 3))}, ("y",))}
 
@@ -126,8 +125,9 @@ def test_how_weights_are_verified(text_model: Path, verify: Any) -> None:
 @pytest.mark.parametrize("change", ["cut off", "written over", "gone"])
 def test_what_happens_to_the_files_after_loading_changes_nothing(text_model: Path, change: str) -> None:
     """What copies files over a model in use cuts them off first: a mapped file would end the process."""
-    loaded = load(text_model)
     x = np.random.default_rng().standard_normal((5, 3)).astype("float32")
+    before = load(text_model).signatures["serve"](x=x)["y"]
+    loaded = load(text_model)  # none of whose weights has been looked at
     file = text_model / "weights.safetensors"
     size = file.stat().st_size
     if change == "gone":
@@ -136,9 +136,7 @@ def test_what_happens_to_the_files_after_loading_changes_nothing(text_model: Pat
         os.truncate(file, 0)
     if change == "written over":
         file.write_bytes(np.random.default_rng().bytes(size))
-    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    model.load_state_dict(dict(loaded.variables))
-    np.testing.assert_array_equal(loaded.signatures["serve"](x=x)["y"], model(Tensor(x)).detach().numpy())
+    np.testing.assert_array_equal(loaded.signatures["serve"](x=x)["y"], before)
 
 
 def test_weights_larger_than_memory_are_refused_before_memory_is_asked_for(
