@@ -36,7 +36,7 @@ from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, TooL
 from internals.deploy.serve.registry import AVAILABLE, Model, Version
 from internals.deploy.serve.server import Server
 
-TIMEOUT, IDENTITY = "X-Timeout-Ms", "X-Request-Id"
+TIMEOUT, IDENTITY = "x-timeout-ms", "x-request-id"
 LARGE = 2**20
 """Bytes of a body that is read in a thread of its own, so that others don't wait for it."""
 _MODEL = re.compile(
@@ -72,7 +72,7 @@ class Forbidden(ServeError):
 
 @dataclass
 class Asked:
-    """A request as it came."""
+    """A request as it came; the names of its headers are in lower case."""
 
     method: str
     path: str
@@ -167,14 +167,14 @@ class Answers:
             return await self._run(asked, model, version, what[1:])
 
     async def _run(self, asked: Asked, model: Model, version: Version, what: str) -> Answer:
-        kind = asked.headers.get("Content-Type", rest.JSON).partition(";")[0].strip().lower()
+        kind = asked.headers.get("content-type", rest.JSON).partition(";")[0].strip().lower()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(_timeout(asked.headers.get(TIMEOUT)), self.server.settings.deadline)
         signatures, bodies = version.runner.signatures, self.server.bodies
         if kind in (rest.SAFETENSORS, rest.MSGPACK):
             if what != rest.PREDICT:
                 raise BadRequest(f"{what} takes JSON; {kind} is for predict.")
-            name = rest.signature_of(model.name, signatures, asked.headers.get("X-Signature-Name"))
+            name = rest.signature_of(model.name, signatures, asked.headers.get("x-signature-name"))
             arrays = rest.arrays_of_bytes(kind, asked.body)
             arrays = rest.checked(name, signatures[name], arrays, finite=self.server.settings.finite)
             results = await self.server.predict(version, name, arrays, deadline)
@@ -189,11 +189,11 @@ class Answers:
 
     async def _change(self, asked: Asked, name: str) -> Answer:
         _only(asked, "POST")
-        token = asked.headers.get("Authorization", "").removeprefix("Bearer ")
+        token = asked.headers.get("authorization", "").removeprefix("Bearer ")
         if not self._admin and not (self._token and hmac.compare_digest(token.encode(), self._token.encode())):
             raise Forbidden("operators' calls go to the admin port, or need Authorization: Bearer TOKEN.")
         # A page of another site can't send this kind without being asked whether it may.
-        if asked.headers.get("Content-Type", "").partition(";")[0].strip().lower() != rest.JSON:
+        if asked.headers.get("content-type", "").partition(";")[0].strip().lower() != rest.JSON:
             raise BadRequest(f"operators' calls are {rest.JSON}.")
         body = rest.read_json(asked.body)
         version = body.get("version")
@@ -274,5 +274,5 @@ def _timeout(text: str | None) -> float:
     except ValueError:
         milliseconds = math.nan
     if not 0 < milliseconds < math.inf:
-        raise BadRequest(f"{TIMEOUT} must be milliseconds, more than 0, got {text[:50]!r}.")
+        raise BadRequest(f"X-Timeout-Ms must be milliseconds, more than 0, got {text[:50]!r}.")
     return milliseconds / 1000

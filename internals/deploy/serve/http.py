@@ -1,8 +1,7 @@
-"""Requests and answers on connections, with Tornado: lengths are checked before a body is read, and silence is cut off.
+"""A request and its answer in HTTP: lengths are checked before a body is read.
 
-This stands on Tornado's connections, below its handlers: a body that is too long must be refused by its length, with
-an answer, and a client that leaves must be noticed while its request still waits in the queue. Who takes connections is
-`listening`.
+A body that is too long is refused by its length, with an answer, and a client that leaves is noticed while its request
+still waits in the queue. Bytes come from a `connection`, and who takes connections is `listening`.
 """
 
 from __future__ import annotations
@@ -26,9 +25,6 @@ PROBES = frozenset(("/healthz", "/readyz", "/metrics", "/live"))
 """What asks for these does so every few seconds; the log has a line of it only where something is wrong."""
 
 LARGEST_PATH, LARGEST_HEADER = 8 * 2**10, 16 * 2**10
-LINGER = 30.0
-"""Seconds that are waited, at most, for the rest of a body that is refused: most clients read no answer before they
-have sent all, and would find the connection broken in place of the reason."""
 
 
 class LongPath(ServeError):
@@ -66,6 +62,22 @@ def _date(second: int) -> str:
     return formatdate(second, usegmt=True)
 
 
+@lru_cache(1000)
+def _status(status: int, kind: str) -> str:
+    """How an answer begins."""
+    line = f"HTTP/1.1 {status} {responses.get(status, 'Unknown')}"
+    return f"{line}\r\nContent-Type: {kind}\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "
+
+
+class NoHTTP(ServeError):
+    """What came is no request."""
+
+    status = 400
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the request is no HTTP/1.1, or not as it must be written: {reason[:100]}.")
+
+
 class Held:
     """How many bytes of bodies there are, of all requests."""
 
@@ -74,67 +86,120 @@ class Held:
 
 
 class Exchange:
-    """One request on a connection, and its answer; Tornado calls its methods as the bytes come."""
+    """One request and its answer; a `connection.Connection` calls its methods as the bytes come.
 
-    def __init__(self, answers: Answers, connection: Any, held: Held) -> None:
-        self._answers, self._connection, self._held = answers, connection, held
-        self._largest, self._idle = answers.server.settings.largest, answers.server.settings.idle
+    Parameters
+    ----------
+    answers : Answers
+    connection : Connection
+    held : Held
+    asked : Asked
+        What its header says, or as much of it as could be read.
+
+    Attributes
+    ----------
+    last : bool
+        The connection ends with its answer.
+    lingers : bool
+        And before that, the rest of its body is waited for, though nobody wants it.
+    """
+
+    def __init__(self, answers: Answers, connection: Any, held: Held, asked: Asked) -> None:
+        self._answers, self._connection, self._held, self._asked = answers, connection, held, asked
+        self._largest = answers.server.settings.largest
         self._parts: list[bytes] = []
         self._size = 0
         self._began = time.perf_counter()
-        self._asked = Asked("", "", {})
-        self._done = self._lingers = False
+        self._is_whole = self._done = self._expects = self._is_old = self.lingers = False
+        self.last = True
+        self._refusal: ServeError | None = None
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
-    def headers_received(self, start_line: Any, headers: Any) -> None:
-        """Refuse what is too long before it comes."""
-        self._began = time.perf_counter()
-        self._asked = Asked(start_line.method, start_line.path, headers)
-        length, header = headers.get("Content-Length"), sum(len(key) + len(one) + 4 for key, one in headers.get_all())
-        if length is not None and not (length.isascii() and length.isdigit()):
-            self._refuse(NoLength(f"Content-Length must be a number of bytes, got {length[:50]!r}."))
-        elif len(start_line.path) > LARGEST_PATH:
-            self._refuse(LongPath(f"the address has {len(start_line.path):,} bytes, of at most {LARGEST_PATH:,}."))
-        elif header > LARGEST_HEADER:
-            self._refuse(LongHeader(f"the header has {header:,} bytes; the server takes at most {LARGEST_HEADER:,}."))
-        elif length is not None and (len(length) > 15 or int(length) > self._largest):
-            self._refuse(self._too_large(f"{length[:50]} bytes"))
-        else:
-            # Tornado has a time for bodies too; it costs more than the rest of a small request, and has no answer.
-            self._timer = asyncio.get_running_loop().call_later(self._idle, self._wait_no_longer)
-            if headers.get("Expect", "").lower() == "100-continue" != headers["Expect"]:
-                # Tornado answers it only as it is usually written.
-                self._connection.stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    def header(self, size: int, version: str, keep: bool) -> None:
+        """The header has come, of so many bytes; refuse what is too long before it comes.
 
-    def data_received(self, chunk: bytes) -> None:
+        Parameters
+        ----------
+        size : int
+        version : str
+            Of HTTP.
+        keep : bool
+            The client may ask again on this connection.
+        """
+        path, headers = self._asked.path, self._asked.headers
+        self.last, self._is_old = not keep, version == "1.0"
+        length = headers.get("content-length")
+        if version not in ("1.0", "1.1"):
+            self.refuse(NoHTTP(f"it is HTTP/{version}"))
+        elif version == "1.1" and "host" not in headers:
+            self.refuse(NoHTTP("it names no Host"))
+        elif len(path) > LARGEST_PATH:
+            self.refuse(LongPath(f"the address has {len(path):,} bytes, of at most {LARGEST_PATH:,}."))
+        elif size > LARGEST_HEADER:
+            self.refuse(LongHeader(f"the header has {size:,} bytes; the server takes at most {LARGEST_HEADER:,}."))
+        elif length is not None and int(length) > self._largest:
+            self.refuse(self._too_large(f"{length} bytes"))
+        elif headers.get("expect", "").lower() == "100-continue":
+            self._expects = True
+            if self._connection.is_turn_of(self):
+                self.begin()
+
+    def data(self, chunk: bytes) -> None:
         """Keep a part of the body; without a length, count what comes."""
-        if self._done:
+        if self._done or self._refusal is not None:
             return
+        self._expects = False
         self._size += len(chunk)
         self._held.size += len(chunk)
         if self._size > self._largest:
-            self._refuse(self._too_large("more than that"))
+            self.refuse(self._too_large("more than that"))
         elif self._held.size > self._held.most:
             few = f"the bodies of all requests have more than {self._held.most:,} bytes; the server takes no more now."
-            self._refuse(Unavailable(few, retry_after=1))
+            self.refuse(Unavailable(few, retry_after=1))
         else:
             self._parts.append(chunk)
 
     def finish(self) -> None:
         """The request is whole."""
-        if self._lingers:
-            self._end()
-        elif not self._done:
-            self._stop_timer()
-            self._asked.body = b"".join(self._parts)
+        self._is_whole = True
+        if self._connection.is_turn_of(self):
+            self.begin()
+
+    def begin(self) -> None:
+        """All requests before this one have their answers: answer it, if it is whole or refused."""
+        if self._refusal is not None:
+            self._write(refusal(self._refusal))
+        elif self._is_whole:
+            self._connection.no_hurry()
+            self._asked.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts.clear()
             self._task = asyncio.ensure_future(self._answer())
+        elif self._expects:
+            self._expects = False
+            self._connection.say(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def on_connection_close(self) -> None:
+    def refuse(self, error: ServeError) -> None:
+        """The request won't be read to its end, and is the last of its connection."""
+        if self._refusal is not None or self._done:
+            return
+        self._refusal, self.last = error, True
+        self._release()
+        if self._connection.is_turn_of(self):
+            self.begin()
+
+    def unreadable(self, reason: str) -> None:
+        """Refuse it for what httptools says of it."""
+        if reason == "Content-Length overflow":
+            self.refuse(self._too_large("more bytes than can be counted"))
+        elif "Content-Length" in reason:
+            rule = "Content-Length must be a number of bytes, given once and not beside Transfer-Encoding"
+            self.refuse(NoLength(f"{rule}: {reason[:100]}."))
+        else:
+            self.refuse(NoHTTP(reason))
+
+    def leave(self) -> None:
         """The client left: nobody waits for the answer any more."""
         self._release()
-        self._stop_timer()
         self._done = True
         if self._task is not None:
             self._task.cancel()
@@ -153,57 +218,27 @@ class Exchange:
             answer = refusal(ServeError("the server failed; its log says why."))
         self._write(answer)
 
-    def _refuse(self, error: ServeError) -> None:
-        self._write(refusal(error), last=True)
-
-    def _write(self, answer: Answer, last: bool = False) -> None:
+    def _write(self, answer: Answer) -> None:
         if self._done:
             return
         self._done = True
-        self._stop_timer()
         self._release()
         self._log(answer.status)
-        from tornado.httputil import HTTPHeaders, ResponseStartLine
-        from tornado.iostream import StreamClosedError
-
-        headers = HTTPHeaders({"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **answer.headers})
-        headers["Date"], headers["X-Content-Type-Options"] = _date(int(time.time())), "nosniff"
-        identity = self._asked.headers.get(IDENTITY)
+        asked, body = self._asked, answer.body
+        self.last = self.last or self._answers.server.draining
+        # A client that waits for a word before it sends its body sends none after a refusal.
+        self.lingers = not self._is_whole and "expect" not in asked.headers
+        more = answer.headers
+        identity = asked.headers.get(IDENTITY)
         if identity is not None and len(identity) <= 200 and identity.isascii() and identity.isprintable():
-            headers[IDENTITY] = identity
-        if last or self._answers.server.draining:
-            headers["Connection"] = "close"
-        line = ResponseStartLine("HTTP/1.1", answer.status, responses.get(answer.status, "Unknown"))
-        try:
-            sent = self._connection.write_headers(line, headers, None if self._asked.method == "HEAD" else answer.body)
-            if last and "Expect" not in self._asked.headers:
-                self._lingers = self._connection.stream.refused = True
-                self._timer = asyncio.get_running_loop().call_later(LINGER, self._end)
-            else:
-                self._connection.finish()
-                self._watch(sent)
-        except StreamClosedError:
-            log.debug("the client left before its answer")
-
-    def _watch(self, sent: Any) -> None:
-        """A client that does not read its answer holds the connection no longer than one that does not ask."""
-        if not sent.done():
-            timer = asyncio.get_running_loop().call_later(self._idle, self._connection.stream.close)
-            sent.add_done_callback(lambda _: timer.cancel())
-
-    def _end(self) -> None:
-        """The rest of a refused body has come, or was waited for long enough."""
-        self._stop_timer()
-        self._connection.finish()
-        self._connection.stream.close()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _wait_no_longer(self) -> None:
-        self._refuse(TooSlow(f"the body did not come within {self._idle:g} s."))
-        self._end()
+            more = {**more, "X-Request-Id": identity}
+        if self.last:
+            more = {**more, "Connection": "close"}
+        elif self._is_old:
+            more = {**more, "Connection": "keep-alive"}
+        lines = "".join([f"{key}: {value}\r\n" for key, value in more.items()]) if more else ""
+        head = f"{_status(answer.status, answer.kind)}{len(body)}\r\nDate: {_date(int(time.time()))}\r\n{lines}\r\n"
+        self._connection.reply(head.encode("latin-1"), b"" if asked.method == "HEAD" else body)
 
     def _release(self) -> None:
         self._held.size -= self._size

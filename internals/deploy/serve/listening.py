@@ -10,11 +10,13 @@ import time
 from typing import Any
 
 from internals.deploy.serve.answers import Answers, refusal
+from internals.deploy.serve.connection import Connection, Shared
 from internals.deploy.serve.errors import Unavailable
-from internals.deploy.serve.http import LARGEST_HEADER, LARGEST_PATH, Exchange, Held
 
 log = logging.getLogger("internals.deploy.serve")
 
+BACKLOG = 1024
+"""Connections that the system holds until they are taken."""
 OWN_FILES = 256
 """Files that the server itself may need open: workers, versions that load, connections that are refused."""
 REFUSED = 4
@@ -44,7 +46,7 @@ def room_for(connections: int) -> int:
 
 
 class Listener:
-    """Takes connections, and gives each to Tornado.
+    """Takes connections.
 
     Parameters
     ----------
@@ -55,64 +57,11 @@ class Listener:
     Raises
     ------
     ImportError
-        Tornado is not installed.
+        httptools is not installed.
     """
 
     def __init__(self, answers: Answers, most: int) -> None:
-        try:
-            from tornado.httpserver import HTTPServer
-            from tornado.httputil import HTTPMessageDelegate, HTTPServerConnectionDelegate
-            from tornado.iostream import IOStream
-        except ImportError:
-            raise ImportError("The server speaks HTTP with Tornado: pip install tornado") from None
-        settings = answers.server.settings
-        held = Held(settings.bodies)
-
-        class Tornados(Exchange, HTTPMessageDelegate):
-            """An exchange as Tornado knows it."""
-
-        class Connections(HTTPServerConnectionDelegate):
-            """Makes an exchange for each request."""
-
-            def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
-                return Tornados(answers, request_conn, held)
-
-        class Stream(IOStream):
-            """A connection on which what is no HTTP has an answer with a body, as every other; and only one."""
-
-            refused = False
-
-            def write(self, data: Any) -> Any:
-                if data == _TORNADOS:
-                    data = b"" if self.refused else _NO_HTTP
-                return super().write(data)
-
-            def set_nodelay(self, value: bool) -> None:
-                """Set once for the connection, not twice for each answer."""
-
-        class Counted(HTTPServer):
-            """Knows how many connections there are."""
-
-            @property
-            def open(self) -> int:
-                """Connections."""
-                return len(self._connections)
-
-            @property
-            def writing(self) -> bool:
-                """Whether a client has not read its answer to the end."""
-                return any(one.stream.writing() for one in self._connections)
-
-        self._most = most
-        self._stream = Stream
-        # Our own counts come first and have an answer; Tornado would only close.
-        self._http = Counted(
-            Connections(),
-            idle_connection_timeout=settings.idle,
-            max_header_size=4 * (LARGEST_HEADER + LARGEST_PATH),
-            max_body_size=2**62,
-        )
-        self._buffer = max(settings.largest, 2**20) + LARGEST_HEADER
+        self._most, self._shared = most, Shared(answers)
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -123,34 +72,34 @@ class Listener:
         ------
         OSError
         """
-        from tornado.netutil import bind_sockets
-
         family = socket.AF_INET if ":" not in host else socket.AF_INET6
         try:
-            found = bind_sockets(port, host, family=family, backlog=1024)
+            found = socket.create_server((host, port), family=family, backlog=BACKLOG)
         except OSError as error:
             why = f"can't listen on {host}:{port}: {error.strerror}. Choose another --host or --port."
             raise OSError(error.errno, why) from None
-        self._sockets += found
-        for one in found:
-            self._keep(self._take_from(one))
-        taken: int = found[0].getsockname()[1]
+        found.setblocking(False)
+        self._sockets.append(found)
+        self._keep(self._take_from(found))
+        taken: int = found.getsockname()[1]
         return taken
 
     async def _take_from(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, address = await loop.sock_accept(listening)
+                connection, _ = await loop.sock_accept(listening)
             except ConnectionAbortedError:
                 continue
             except OSError as error:  # no files or memory left: others must go first
                 log.error("no connection taken", extra={"about": {"event": "connections", "error": str(error)}})
                 await asyncio.sleep(PAUSE)
                 continue
-            if self._http.open < self._most:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._http.handle_stream(self._stream(connection, max_buffer_size=self._buffer), address)
+            if len(self._shared.open) < self._most:
+                try:  # asyncio sets TCP_NODELAY
+                    await loop.connect_accepted_socket(lambda: Connection(self._shared), connection)
+                except OSError:  # the client has left already
+                    connection.close()
             elif len(self._tasks) <= min(OWN_FILES, self._most) // REFUSED:
                 self._keep(_refuse(connection, self._most))
             else:
@@ -168,9 +117,11 @@ class Listener:
         for one in self._sockets:
             one.close()
         end = time.monotonic() + seconds
-        while self._http.writing and time.monotonic() < end:
+        while any(one.writing for one in self._shared.open) and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        await self._http.close_all_connections()
+        for connection in list(self._shared.open):
+            connection.close()
+        await asyncio.sleep(0)
 
 
 async def _refuse(connection: socket.socket, most: int) -> None:
@@ -193,8 +144,3 @@ async def _refuse(connection: socket.socket, most: int) -> None:
 def _whole(status: int, reason: str, body: bytes, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status} {reason}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, *headers, "Connection: close", "", ""]).encode() + body
-
-
-_TORNADOS = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-"""What Tornado answers what it can't read."""
-_NO_HTTP = _whole(400, "Bad Request", b'{"error": "the request is no HTTP/1.1, or not as it must be written."}')

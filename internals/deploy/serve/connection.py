@@ -1,0 +1,287 @@
+"""One connection: httptools reads what comes, requests are answered in their order, and silence is cut off.
+
+A connection has a queue of exchanges. The first of it is answered; those behind it came before they were asked for
+("pipelined"), and while there are any, nothing more is read. Only what was read in the same moment waits here, so that
+a client can't fill the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from typing import Any
+
+from internals.deploy.serve.answers import Answers, Asked
+from internals.deploy.serve.http import (
+    LARGEST_HEADER,
+    LARGEST_PATH,
+    Exchange,
+    Held,
+    LongHeader,
+    LongPath,
+    TooSlow,
+)
+
+BUFFER = 2**16
+"""Bytes that are read at once, into memory that all connections share: what is kept of them is copied."""
+LINGER = 30.0
+"""Seconds that are waited, at most, for the rest of a body that is refused: most clients read no answer before they
+have sent all, and would find the connection broken in place of the reason."""
+GOODBYE = 1.0
+"""Seconds for a client that speaks no HTTP to read that it does not."""
+UNFINISHED = 4 * (LARGEST_HEADER + LARGEST_PATH)
+"""Bytes of a header after which nobody waits for its end. Shorter ones are read whole, so that the answer can count."""
+
+
+class Shared:
+    """What the connections of one port share.
+
+    Parameters
+    ----------
+    answers : Answers
+
+    Attributes
+    ----------
+    open : set of Connection
+    held : Held
+        The bodies of all requests.
+
+    Raises
+    ------
+    ImportError
+        httptools is not installed.
+    """
+
+    def __init__(self, answers: Answers) -> None:
+        try:
+            import httptools
+        except ImportError:
+            raise ImportError("The server reads HTTP with httptools: pip install httptools") from None
+        self.answers, self.held = answers, Held(answers.server.settings.bodies)
+        self.open: set[Connection] = set()
+        self.parser: Any = httptools.HttpRequestParser
+        self.broken: Any = httptools.HttpParserError
+        self.upgrade: Any = httptools.HttpParserUpgrade
+        self.buffer = memoryview(bytearray(BUFFER))
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's connection; asyncio and httptools call its methods."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared, self._idle = shared, shared.answers.server.settings.idle
+        self._loop = asyncio.get_running_loop()
+        self._parser = shared.parser(self)
+        self._queue: deque[Exchange] = deque()
+        self._reading: Exchange | None = None
+        self._path, self._headers = b"", dict[str, str]()
+        self._in_header = self._paused = self._full = self._replied = self._deaf = self._lingers = False
+        self._came = self._header = 0
+        self._due = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: Any) -> None:
+        """It is open."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=0)  # so that `resume_writing` means that all is written
+        self._shared.open.add(self)
+        self._wait(self._idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client left: nobody waits for the answers any more."""
+        self._shared.open.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        for one in self._queue:
+            one.leave()
+        self._queue.clear()
+        self._reading = None
+        self._deaf = True
+        self._parser = None  # it has our methods, and we have it
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to read to."""
+        return self._shared.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes came."""
+        data = self._shared.buffer[:nbytes]
+        while not self._deaf:
+            try:
+                self._parser.feed_data(data)
+            except self._shared.upgrade as error:
+                # It asks for another protocol too. That is no duty: the request is answered as it is.
+                data = data[error.args[0] :]
+                self._parser = self._shared.parser(self)
+                continue
+            except self._shared.broken as error:
+                if exchange := self._unreadable():
+                    exchange.unreadable(str(error))
+            break
+        if self._in_header and not self._deaf:
+            self._came += nbytes
+            if self._came > UNFINISHED and (exchange := self._unreadable()):
+                kind, what = (LongPath, "address") if len(self._path) > LARGEST_PATH else (LongHeader, "header")
+                exchange.refuse(kind(f"the {what} is longer than the server takes."))
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is answered. It has as long for it as for asking."""
+        self._full = True
+        self._wait(self._idle)
+
+    def resume_writing(self) -> None:
+        """All is written."""
+        self._full = False
+        if self._replied:
+            self._done()
+
+    # What httptools calls.
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self._in_header, self._came, self._header = True, 0, 0
+        self._path, self._headers = b"", {}
+        if self._queue and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_url(self, part: bytes) -> None:
+        """A part of the address."""
+        self._path += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the header, or of what comes after a body in chunks, which nobody asks for."""
+        if not self._in_header:
+            return
+        self._header += len(name) + len(value) + 4
+        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
+        self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
+
+    def on_headers_complete(self) -> None:
+        """The body follows."""
+        self._in_header = False
+        parser = self._parser
+        self._reading = exchange = self._exchange(parser.get_method().decode("latin-1"))
+        if self._queue[0] is exchange:
+            self._wait(self._idle)
+        exchange.header(self._header, parser.get_http_version(), parser.should_keep_alive())
+
+    def on_body(self, part: bytes) -> None:
+        """A part of the body."""
+        if self._reading is not None:
+            self._reading.data(part)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        exchange, self._reading = self._reading, None
+        if self._lingers:
+            self._transport.close()
+        elif exchange is not None:
+            exchange.finish()
+
+    # What an exchange calls.
+
+    def is_turn_of(self, exchange: Exchange) -> bool:
+        """Whether all requests before it have their answers."""
+        return bool(self._queue) and self._queue[0] is exchange and not self._replied
+
+    def say(self, data: bytes) -> None:
+        """Write what is no answer yet."""
+        self._transport.write(data)
+
+    def no_hurry(self) -> None:
+        """A request is whole, and waits for its answer."""
+        self._due = math.inf
+
+    def reply(self, head: bytes, body: bytes) -> None:
+        """Write the answer of the exchange whose turn it is."""
+        self._replied = True
+        if len(body) < BUFFER:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        if not self._full and self._replied:
+            self._done()
+
+    def _done(self) -> None:
+        """An answer is written to the end."""
+        self._replied = False
+        exchange = self._queue.popleft()
+        if self._deaf and not self._queue:
+            self._transport.write_eof()
+            self._listen()
+            self._wait(GOODBYE)
+        elif exchange.lingers:
+            self._lingers = True
+            self._listen()
+            self._wait(LINGER)
+        elif exchange.last:
+            self._transport.close()
+        else:
+            self._wait(self._idle)
+            if self._queue:
+                # Others have their turn between two answers to one client.
+                self._loop.call_soon(self._next)
+            else:
+                self._listen()
+
+    def _next(self) -> None:
+        if self._queue and not self._replied:
+            if self._queue[0] is self._reading:
+                self._listen()
+            self._queue[0].begin()
+
+    def _listen(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _unreadable(self) -> Exchange | None:
+        """What came can't be read, and neither can what follows; the exchange that is to say so, if one is."""
+        self._deaf, self._in_header = True, False
+        if self._lingers:
+            self._transport.close()
+            return None
+        exchange, self._reading = self._reading, None
+        return exchange or self._exchange("")
+
+    def _exchange(self, method: str) -> Exchange:
+        asked = Asked(method, self._path.decode("latin-1"), self._headers)
+        exchange = Exchange(self._shared.answers, self, self._shared.held, asked)
+        self._queue.append(exchange)
+        return exchange
+
+    # One timer, which looks whether it is time and else waits on: it costs a request nothing.
+
+    def _wait(self, seconds: float) -> None:
+        self._due = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._loop.time() < self._due:
+            if self._due < math.inf:
+                self._timer = self._loop.call_at(self._due, self._look)
+        elif self._replied or self._full:
+            self._transport.abort()
+        elif self._queue and not self._lingers and not self._deaf:
+            self._queue[0].refuse(TooSlow(f"the body did not come within {self._idle:g} s."))
+            self._transport.close()
+        else:
+            self._transport.close()
+
+    @property
+    def writing(self) -> bool:
+        """Whether the client has not read its answer to the end."""
+        return bool(self._transport.get_write_buffer_size())
+
+    def close(self) -> None:
+        """End it."""
+        self._transport.close()
