@@ -133,7 +133,7 @@ class Sizes:
         """
         if node.op in (CONSTANT, VARIABLE):
             return
-        shape = self._shape(node)
+        shape = self.at_one(node)
         shapes = list(zip(shape, node.dtype, strict=True)) if isinstance(node.dtype, tuple) else [(shape, node.dtype)]
         if any(size < 0 for one, _ in shapes for size in one):
             raise GraphError(f"{node.op.name}: the result would have a negative size: {node.shape}.")
@@ -144,25 +144,29 @@ class Sizes:
         source = node.inputs[0] if node.inputs else None
         if isinstance(source, Node) and not isinstance(source.dtype, tuple) and len(source.shape) > 2 and padding:
             most = 2 * max([padding] if isinstance(padding, int) else padding)
-            asked.append(math.prod(size + most for size in self._shape(source)[2:]) * source.dtype.itemsize)
+            asked.append(math.prod(size + most for size in self.at_one(source)[2:]) * source.dtype.itemsize)
         if max(asked, default=0) > self.largest:
             raise GraphError(
                 f"{node.op.name}: one value would have {max(asked):,} bytes; more than {self.largest:,} are refused."
             )
 
-    def _shape(self, node: Node) -> Any:
+    def take(self, node: Node, shape: Any) -> None:
+        """Take a node's shape at a batch of 1 to be this, as that of another was that is like it."""
+        self._at_one[node] = shape
+
+    def at_one(self, node: Node) -> Any:
         """The shape of a node, or of each of its results, at a batch of 1."""
         if node.is_known:
             return node.shape
         if node not in self._at_one:
             self._at_one[node] = _ones(node.shape)
             if node.op is RESULT:
-                self._at_one[node] = self._shape(node.inputs[0])[node.attrs["index"]]
+                self._at_one[node] = self.at_one(node.inputs[0])[node.attrs["index"]]
             elif self.largest is not None and node.inputs and node.op is not GRADIENT:
                 with contextlib.suppress(
                     ValueError, TypeError, IndexError, AttributeError
                 ):  # it may need another batch
-                    given = [Spec(self._shape(v), v.dtype) if isinstance(v, Node) else v for v in node.inputs]
+                    given = [Spec(self.at_one(v), v.dtype) if isinstance(v, Node) else v for v in node.inputs]
                     found = node.op.infer_from(given, node.attrs)
                     self._at_one[node] = tuple(one.shape for one in found) if isinstance(found, tuple) else found.shape
         return self._at_one[node]

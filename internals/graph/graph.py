@@ -142,6 +142,22 @@ class Graph:
             self.by_name[full] = node
         return node
 
+    def like(self, op: Op, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str, spec: Any, where: str) -> Node:
+        """A node of which nothing is checked, since another was that is like it.
+
+        Its name must be free. The scope, and what was said by `after` and `device`, do not count.
+
+        Parameters
+        ----------
+        spec : Spec or Node
+            What has its shape and dtype.
+        """
+        node = Node(self, op, inputs, attrs, name, spec, len(self.nodes), where)
+        self._used.setdefault(name, 1)
+        self.nodes.append(node)
+        self.by_name[name] = node
+        return node
+
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names for nodes that will ask for them."""
         for name in names:

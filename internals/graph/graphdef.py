@@ -17,12 +17,13 @@ import numpy as np
 from internals.device import device_of
 from internals.graph import control
 from internals.graph import graph as own_ops
+from internals.graph.alike import Alike, There
 from internals.graph.calls import Sizes, check_call, checked_attrs
 from internals.graph.function import FOLD_IN, RUN_SEED, Function, as_op, seeded
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import PLACEHOLDER, Graph
 from internals.graph.node import STOP_GRADIENT, GraphError, Node, spec_text, specs
-from internals.graph.records import check_function, check_record, numbered
+from internals.graph.records import check_depth, check_function, check_record, numbered
 from internals.ops.spec import as_dtype
 from internals.ops.table import TABLE, Op, is_array
 from internals.tensor.results import RESULT
@@ -201,7 +202,19 @@ def _encoded(value: Any, put: Put | None = None) -> Any:
 
 
 class Reader:
-    """Makes nodes of records."""
+    """Makes nodes of records.
+
+    Parameters
+    ----------
+    functions : mapping of str to dict
+        The records of functions.
+    kept : mapping of str to array, optional
+        The arrays that are kept outside.
+    largest : int, optional
+        Bytes of one value that the graph may compute at a batch of 1.
+    deepest : int, optional
+        How deep a description may be nested, in which a node's record is at the third level.
+    """
 
     def __init__(
         self,
@@ -209,19 +222,41 @@ class Reader:
         kept: Mapping[str, np.ndarray] | None = None,
         *,
         largest: int | None = None,
+        deepest: int | None = None,
     ) -> None:
+        self._deepest = deepest
         self._written, self._kept, self._sizes = functions, kept or {}, Sizes(largest)
+        self._alike = Alike(self._kept, self._sizes)
         self._functions: dict[str, Function] = {}
         self._open: list[str] = []
 
     def graph(self, records: Sequence[dict[str, Any]]) -> Graph:
         graph = Graph()
+        there: There = {}
+        done = self._alike.make(graph, records, 0, there)
+        while done < len(records):
+            record = records[done]
+            self._check(record)
+            if not record["name"] or not _can_follow(graph, record):
+                return self._ordered(records)
+            self._make(graph, record)
+            self._alike.learn(graph, record, there)
+            done = self._alike.make(graph, records, done + 1, there)
+        return graph
+
+    def _ordered(self, records: Sequence[dict[str, Any]]) -> Graph:
+        graph = Graph()
         for record in records:
-            check_record(record)
+            self._check(record)
         graph.reserve(record["name"] for record in records)
         for record in _in_order(records):
             self._make(graph, record)
         return graph
+
+    def _check(self, record: dict[str, Any]) -> None:
+        if self._deepest is not None:
+            check_depth(record, self._deepest - 2)
+        check_record(record)
 
     def function(self, name: str, line: str) -> Function:
         if name in self._open:
@@ -284,6 +319,11 @@ class Reader:
 class _Named:
     def __init__(self, name: str) -> None:
         self.name = name
+
+
+def _can_follow(graph: Graph, record: Mapping[str, Any]) -> bool:
+    """Whether a record's name is free, and what it is made from there."""
+    return record["name"] not in graph.by_name and all(one in graph.by_name for one in _read_by(record))
 
 
 def _in_order(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

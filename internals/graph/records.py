@@ -52,6 +52,25 @@ def check_record(record: Mapping[str, Any]) -> None:
         )
 
 
+def check_depth(value: Any, most: int) -> None:
+    """Refuse values of lists and objects that are nested deeper than that.
+
+    Raises
+    ------
+    GraphError
+    """
+    layer, depth = [value] if type(value) in _NESTED else [], 0
+    while layer:
+        depth += 1
+        if depth > most:
+            raise GraphError(f"its values are nested more than {most} deep.")
+        parts = [part.values() if type(part) is dict else part for part in layer]
+        layer = [one for part in parts for one in part if type(one) in _NESTED]
+
+
+_NESTED = (dict, list)
+
+
 def check_function(name: str, function: Mapping[str, Any]) -> None:
     """The same of a function's.
 

@@ -41,7 +41,7 @@ def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
         check_json(described)
         header = json.loads(described)
         header.pop("__metadata__", None)
-        return _arrays(header, data[8 + size :])
+        return _arrays(header, data[8 + size :].toreadonly())
     except FormatError as error:
         raise FormatError(f"load: {name}: {error}.") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -50,21 +50,23 @@ def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
 
 def _arrays(header: dict[str, Any], body: memoryview) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
-    end = 0
+    dtypes: dict[str, np.dtype] = {}
+    end, length = 0, len(body)
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        start, stop = entry["data_offsets"]
-        shape, dtype = entry["shape"], dtype_named(entry["dtype"])
-        if not all(type(one) is int and one >= 0 for one in (start, stop, *shape)) or len(shape) > 32:
-            raise FormatError(f"{name!r} has the place {[start, stop]} and the shape {shape}")
+        (start, stop), shape, code = entry["data_offsets"], entry["shape"], entry["dtype"]
+        if code not in dtypes:
+            dtypes[code] = dtype_named(code)
+        dtype = dtypes[code]
+        for number in (start, stop, *shape):
+            if type(number) is not int or number < 0 or len(shape) > 32:
+                raise FormatError(f"{name!r} has the place {[start, stop]} and the shape {shape}")
         count = math.prod(shape)
-        if start != end or stop - start != count * dtype.itemsize or stop > len(body):
+        if start != end or stop - start != count * dtype.itemsize or stop > length:
             raise FormatError(
                 f"{name!r}, {dtype.name}{shape}, is said to be at bytes {start} to {stop}; expected {end} to "
-                f"{end + count * dtype.itemsize} of {len(body)}"
+                f"{end + count * dtype.itemsize} of {length}"
             )
-        array = np.frombuffer(body, dtype, count, start) if count else np.zeros(0, dtype)
-        array.flags.writeable = False
-        found[name], end = array.reshape(shape), stop
-    if end != len(body):
-        raise FormatError(f"{len(body) - end} bytes at its end belong to no array")
+        found[name], end = np.ndarray(shape, dtype, body, start) if count else np.ndarray(shape, dtype, b""), stop
+    if end != length:
+        raise FormatError(f"{length - end} bytes at its end belong to no array")
     return found

@@ -19,7 +19,7 @@ from internals.deploy.saved.bounded import check_json, check_msgpack
 from internals.graph import Graph, GraphError
 from internals.graph.calls import LARGEST_VALUE
 from internals.graph.graphdef import FORMAT, OWN, VERSION, Put, Reader, written
-from internals.graph.records import numbered
+from internals.graph.records import check_depth, numbered
 from internals.ops.table import TABLE
 
 MAGIC = b"\x89IGRAPH\n"
@@ -86,15 +86,17 @@ def read_graph(name: str, data: bytes, kept: Mapping[str, np.ndarray]) -> Graph:
         It is cut off, damaged or hostile, or has an operation that this program does not know; names the node.
     """
     try:
-        whole = _plain(data)
+        whole = _parsed(data)
         if whole.get("format") != FORMAT or whole.get("version") != VERSION:
             raise FormatError(
                 f"it is {whole.get('format')!r} of version {whole.get('version')!r}; this program reads {FORMAT!r} of "
                 f"version {VERSION}"
             )
         nodes, functions = numbered(whole)
+        # The reader looks at the nodes themselves, but not at functions that nothing uses.
+        check_depth(whole if functions else {key: whole[key] for key in whole if key != "nodes"}, DEEPEST)
         _check_sizes(nodes, functions)
-        return Reader(functions, kept, largest=LARGEST_VALUE).graph(nodes)
+        return Reader(functions, kept, largest=LARGEST_VALUE, deepest=DEEPEST).graph(nodes)
     except GraphError as error:
         raise FormatError(f"load: {name}: {error}") from None
     except WRONG as error:
@@ -103,7 +105,20 @@ def read_graph(name: str, data: bytes, kept: Mapping[str, np.ndarray]) -> Graph:
 
 
 def _plain(data: bytes) -> dict[str, Any]:
-    """Either form as plain data, in which nothing is nested deeper than is sane."""
+    """Either form as plain data, in which nothing is nested deeper than is sane, as graphs are written."""
+    whole = _parsed(data)
+    try:
+        check_depth(whole, DEEPEST)
+        bodies = [whole, *whole["functions"].values()] if data.startswith(MAGIC) else []
+        for body in bodies:
+            body["nodes"] = [{key: record[key] for key in _ORDER if key in record} for record in body["nodes"]]
+    except (*WRONG, GraphError) as error:
+        raise FormatError(f"graph: {error}") from None
+    return whole
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    """Either form as plain data."""
     if data.startswith(MAGIC):
         check_msgpack(data)
         whole = _unpacked(data)
@@ -113,7 +128,6 @@ def _plain(data: bytes) -> dict[str, Any]:
             whole = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise FormatError(f"it is neither a binary graph nor JSON ({error})") from None
-        _check_depth(whole)
     if not isinstance(whole, dict):
         raise FormatError(f"it holds a {type(whole).__name__} in place of a graph")
     return whole
@@ -123,7 +137,6 @@ def _unpacked(data: bytes) -> Any:
     msgpack = _msgpack()
     try:
         whole = msgpack.unpackb(memoryview(data)[len(MAGIC) :], raw=False, ext_hook=_no_extension)
-        _check_depth(whole)
         whole["nodes"] = list(map(_record, whole["nodes"]))
         for function in whole["functions"].values():
             function["nodes"] = list(map(_record, function["nodes"]))
@@ -149,18 +162,17 @@ def _listed(record: Mapping[str, Any]) -> list[Any]:
 
 
 def _record(row: list[Any]) -> dict[str, Any]:
-    record = {key: row[place] for key, place in _ORDER if place < len(row) and row[place] is not None}
-    record["inputs"] = [{"node": one} if isinstance(one, str) else _unraw(one) for one in record["inputs"]]
+    if type(row) is not list:
+        raise TypeError(f"a node is a {type(row).__name__}")
+    record = {key: value for key, value in zip(KEYS, row, strict=False) if value is not None}
+    record["inputs"] = [{"node": one} if type(one) is str else _unraw(one) for one in record["inputs"]]
     if "attrs" in record:
         record["attrs"] = _unraw(record["attrs"])
     return record
 
 
-_ORDER = [
-    (key, KEYS.index(key))
-    for key in ("name", "op", "inputs", "type", "functions", "attrs", "controls", "device", "where")
-]
-"""The keys of a node in the order in which graphs write them, with their places in the binary form."""
+_ORDER = ("name", "op", "inputs", "type", "functions", "attrs", "controls", "device", "where")
+"""The keys of a node in the order in which graphs write them."""
 
 
 def _raw(value: Any) -> Any:
@@ -177,30 +189,19 @@ def _raw(value: Any) -> Any:
 
 
 def _unraw(value: Any) -> Any:
-    if isinstance(value, dict):
+    if type(value) is dict:
         if value.keys() == {"integer"}:
             return int(value["integer"])
-        return {key: _unraw(one) for key, one in value.items()}
-    if isinstance(value, bytes):
+        return {key: one if type(one) is str else _unraw(one) for key, one in value.items()}
+    if type(value) is bytes:
         return base64.b64encode(value).decode("ascii")
-    return [_unraw(one) for one in value] if isinstance(value, list) else value
-
-
-_NESTED = (dict, list)
-
-
-def _check_depth(value: Any) -> None:
-    layer, depth = [value] if type(value) in _NESTED else [], 0
-    while layer:
-        depth += 1
-        if depth > DEEPEST:
-            raise FormatError(f"its values are nested more than {DEEPEST} deep")
-        parts = [part.values() if type(part) is dict else part for part in layer]
-        layer = [one for part in parts for one in part if type(one) in _NESTED]
+    return [_unraw(one) for one in value] if type(value) is list else value
 
 
 def _check_sizes(nodes: list[Any], functions: dict[str, Any]) -> None:
     """Refuse functions that use functions that use functions until a few lines stand for a program without end."""
+    if not functions and len(nodes) <= LARGEST:
+        return
     sizes: dict[str, tuple[int, int]] = {}
     every = {"": {"nodes": nodes}, **functions}
     uses = {

@@ -77,7 +77,10 @@ class Manifest:
 
 
 def _canonical(whole: dict[str, Any]) -> bytes:
-    return json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()
+    return _SORTED.encode(whole).encode()
+
+
+_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def read_manifest(path: str, data: bytes) -> Manifest:

@@ -273,7 +273,8 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel
         raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
     graph_bytes = folder.read(described.graph, LARGEST_GRAPH)
     _check(folder_path, described, described.graph, len(graph_bytes), checksum(graph_bytes))
-    for name in described.files:  # before they are read: a file with a hole in it may have any size
+    for name in described.files.keys() - {described.graph}:
+        # Before they are read: a file with a hole in it may have any size.
         _check(folder_path, described, name, folder.size(name), "")
     told = described.sums.get(WEIGHTS) if verify is True else None
     data = folder.whole(WEIGHTS)
