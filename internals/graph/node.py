@@ -209,7 +209,8 @@ def infer(op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _inferred(op: Op, inputs: Sequence[Any], attrs: dict[str, Any], size: int) -> Any:
-    return op.infer_from([_Partial(value, size) if isinstance(value, Node) else value for value in inputs], attrs)
+    probed = [_Partial(one, size) if isinstance(one, Node) and not one.is_known else one for one in inputs]
+    return op.infer_from(probed, attrs)
 
 
 def _merged(one: Spec, two: Spec) -> Spec:

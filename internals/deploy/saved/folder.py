@@ -259,7 +259,7 @@ def check_name(name: Any) -> None:
 
 ROW = 4096
 """Bytes of a row whose words are added up; a page of memory, and a block of most disks."""
-_AT_ONCE = 256 * ROW
+_AT_ONCE = 1024 * ROW
 _WORD = np.dtype("<u8")
 
 
@@ -278,9 +278,15 @@ class Sums:
 
     def add(self, part: memoryview) -> None:
         """The next part: whole rows, unless it is the last."""
-        if len(part) % ROW:
-            part = memoryview(bytes(part) + bytes(-len(part) % ROW))
-        rows = np.frombuffer(part, _WORD).reshape(-1, ROW // 8)
+        whole = len(part) - len(part) % ROW
+        self._add(np.frombuffer(part[:whole], _WORD))
+        if whole < len(part):
+            last = np.zeros(ROW, np.uint8)
+            last[: len(part) - whole] = part[whole:]
+            self._add(last.view(_WORD))
+
+    def _add(self, words: np.ndarray) -> None:
+        rows = words.reshape(-1, ROW // 8)
         self._digest.update(np.add.reduce(rows, 1, _WORD).data)
         self._down += np.add.reduce(rows, 0)
 

@@ -164,7 +164,10 @@ def _listed(record: Mapping[str, Any]) -> list[Any]:
 def _record(row: list[Any]) -> dict[str, Any]:
     if type(row) is not list:
         raise TypeError(f"a node is a {type(row).__name__}")
-    record = {key: value for key, value in zip(KEYS, row, strict=False) if value is not None}
+    record: dict[str, Any] = {}
+    for key, value in zip(KEYS, row, strict=False):
+        if value is not None:
+            record[key] = value
     record["inputs"] = [{"node": one} if type(one) is str else _unraw(one) for one in record["inputs"]]
     if "attrs" in record:
         record["attrs"] = _unraw(record["attrs"])
@@ -190,7 +193,7 @@ def _raw(value: Any) -> Any:
 
 def _unraw(value: Any) -> Any:
     if type(value) is dict:
-        if value.keys() == {"integer"}:
+        if len(value) == 1 and "integer" in value:
             return int(value["integer"])
         return {key: one if type(one) is str else _unraw(one) for key, one in value.items()}
     if type(value) is bytes:
