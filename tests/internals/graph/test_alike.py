@@ -180,6 +180,55 @@ def test_a_size_that_grows_from_node_to_node_is_refused() -> None:
     assert "tile_4: tile: one value would have 40,000,000,000 bytes" in found
 
 
+def record(name: str, op: str, *inputs: Any, **attrs: Any) -> Record:
+    given = [{"node": one} if isinstance(one, str) else one for one in inputs]
+    return {"name": name, "op": op, "inputs": given} | ({"attrs": attrs} if attrs else {})
+
+
+def placeholder(name: str, shape: list[int], dtype: str) -> Record:
+    return record(name, "placeholder", shape={"tuple": shape}, dtype={"dtype": dtype})
+
+
+X, Y = placeholder("x", [3], "int64"), placeholder("y", [4], "int64")
+NUMBERS = [record(f"times_{i}", "mul", "x", i) for i in range(4)]
+PROGRAMS: dict[str, tuple[list[Record], str]] = {
+    "numbers of other types": ([X, *NUMBERS, record("f", "mul", "x", 1.0), record("t", "mul", "x", True)], ""),
+    "a node in the place of a number": ([X, Y, *NUMBERS, record("z", "mul", "x", "y")], "z: mul: shapes"),
+    "a name twice": ([X, NUMBERS[0], record("u", "tanh", "x"), record("u", "tanh", "x")], "called 'u' already"),
+    "one that is no variable": (
+        [record(f"v{i}", "variable", initial={"kept": "v"}) for i in range(2)] + [record("a", "assign", "v0", "v1"),
+         record("c", "constant", value={"kept": "v"}), record("b", "assign", "c", "v1")],
+        "b: assign: c is no variable"),
+    "an index that is out of bounds": (
+        [X, Y, record("i", "getitem", "y", key=3), record("j", "getitem", "x", key=3)], "j: getitem"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_nodes_that_only_look_alike(program: str, checked: Callable[..., Any]) -> None:
+    nodes, error = PROGRAMS[program]
+    whole, kept = {"nodes": nodes, "functions": {}}, {"v": np.random.default_rng().normal(size=3)}
+    found = described(whole, kept)
+    assert found == checked(whole, kept)
+    assert (error in found) if error else found[0]["nodes"]
+
+
+def test_a_list_is_of_one_node() -> None:
+    nodes = [placeholder("x", [2, 3], "float32")] + [record(f"t{i}", "sum", "x", axis=[0]) for i in range(3)]
+    graph = Reader({}).graph(numbered({"nodes": nodes, "functions": {}})[0])
+    assert graph.by_name["t1"].attrs["axis"] is not graph.by_name["t2"].attrs["axis"]
+
+
+def test_a_long_chain() -> None:
+    graph = Graph()
+    with graph:
+        x = graph.placeholder((None, 2), name="x")
+        for _ in range(1500):
+            x = ops.tanh(x)
+        ops.exp(x)
+    assert len(described(written(graph))[0]["nodes"]) == 1502
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_in_any_order(seed: int) -> None:
     nodes = list(MODEL["nodes"])
