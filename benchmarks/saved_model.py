@@ -10,10 +10,14 @@ memory. There the nodes of the graph, about 35 microseconds each, are most of th
 
 from __future__ import annotations
 
+import gc
+import importlib
+import importlib.util
 import os
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,12 +28,15 @@ from internals import nn
 from internals.deploy import Signature, TensorSpec, load, save
 
 RUNS = 7
+SHAPES = ((256, 8), (1024, 6), (2048, 6), (4096, 4))
+"""Width and number of layers of each model."""
 
 
 def median_ms(measured: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
     times = []
     for _ in range(RUNS):
         before()
+        gc.collect()
         start = time.perf_counter()
         measured()
         times.append(time.perf_counter() - start)
@@ -53,16 +60,38 @@ def mlp(width: int, layers: int) -> nn.Module:
     return nn.Sequential(*[nn.Linear(width, width) for _ in range(layers)])
 
 
+def elsewhere(path: Path, width: int, layers: int) -> dict[str, Callable[[], Any]]:
+    """What loads the same model in other libraries, of those that are installed."""
+    found: dict[str, Callable[[], Any]] = {}
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        model = torch.nn.Sequential(*[torch.nn.Linear(width, width) for _ in range(layers)])
+        with warnings.catch_warnings(action="ignore"):  # of its age
+            torch.jit.trace(model, torch.zeros(1, width)).save(path / "model.pt")
+        found["torch.jit"] = lambda: torch.jit.load(path / "model.pt")
+    if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
+        onnxruntime = importlib.import_module("onnxruntime")
+        from internals.deploy.onnx import export_onnx
+
+        export_onnx(path / "model.onnx", mlp(width, layers), signatures(width))
+        found["onnxruntime"] = lambda: onnxruntime.InferenceSession(path / "model.onnx")
+    return found
+
+
+def signatures(width: int) -> dict[str, Signature]:
+    return {"serve": Signature({"x": TensorSpec(("batch", width))})}
+
+
 def main() -> None:
     columns = ("read ms", "load ms", "ratio", "read again", "load again", "ratio", "sha256", "unverified")
     print(f"{'weights':>10} {'form':>7} {' '.join(f'{name:>10}' for name in columns)}")
-    for width, layers in ((256, 8), (1024, 6), (2048, 6), (4096, 4)):
+    for width, layers in SHAPES:
         model = mlp(width, layers)
-        spec = {"serve": Signature({"x": TensorSpec(("batch", width))})}
         for form in ("json", "binary"):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "model"
-                save(path, model, spec, form=form)
+                save(path, model, signatures(width), form=form)
                 size = read(path)
                 from_disk = [
                     median_ms(lambda path=path, one=one: one(path), lambda path=path: forget(path))  # type: ignore[misc]
@@ -74,6 +103,12 @@ def main() -> None:
                 assert load(path).signatures["serve"](x=x)["output"].shape == (1, width)
             found = [*from_disk, from_disk[1] / from_disk[0], *again, again[1] / again[0], *others]
             print(f"{size / 1e6:8.1f}MB {form:>7} {' '.join(f'{one:10.2f}' for one in found)}")
+    print("\nThe same models in other libraries, from files in memory: load, ms")
+    for width, layers in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            times = {name: median_ms(one) for name, one in elsewhere(Path(folder), width, layers).items()}
+        size = 4 * layers * (width * width + width)
+        print(f"{size / 1e6:8.1f}MB {' '.join(f'{name} {time:10.2f}' for name, time in times.items())}")
 
 
 if __name__ == "__main__":
