@@ -6,14 +6,14 @@ model of many layers has few kinds of nodes and many of each, so that most of re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from internals.graph.calls import Sizes
 from internals.graph.graph import CONSTANT, PLACEHOLDER, VARIABLE, Graph
-from internals.graph.node import Node, spec_text, specs
+from internals.graph.node import Node, spec_text, types
 from internals.ops.spec import Spec
 from internals.ops.table import TABLE
 
@@ -34,16 +34,18 @@ class Alike:
         The arrays that are kept outside the file.
     sizes : Sizes
         What checks how large values are.
+    check : callable ``(graph, record, inputs) -> Node``
+        Makes a node of a row with all checks.
     """
 
-    def __init__(self, kept: Mapping[str, np.ndarray], sizes: Sizes) -> None:
-        self._kept, self._sizes = kept, sizes
+    def __init__(self, kept: Mapping[str, np.ndarray], sizes: Sizes, check: Callable[..., Node]) -> None:
+        self._kept, self._sizes, self._check = kept, sizes, check
         self._rows: dict[tuple[Any, ...], tuple[Node, list[str], int, Any]] = {}
         self._arrays: dict[tuple[Any, ...], tuple[Spec, list[str], int]] = {}
         self._kinds: dict[Any, int] = {}
 
     def make(self, graph: Graph, records: Sequence[dict[str, Any]], start: int, there: There) -> int:
-        """Make the nodes of records, from `start` on, up to one that is like none before; which that is."""
+        """Make the nodes of records, from `start` on, up to one that has more to be looked at; which that is."""
         for at in range(start, len(records)):
             record = records[at]
             get = record.get
@@ -59,17 +61,27 @@ class Alike:
                 array = self._array(key, attrs)
                 if array is None or given:
                     return at
-                spec, types, kind = self._arrays.get((array.shape, id(array.dtype))) or self._of_array(array)
-                if said is not None and said != types:
+                spec, kinds, kind = self._arrays.get((array.shape, id(array.dtype))) or self._of_array(array)
+                if said is not None and said != kinds:
                     return at
                 node = graph.like(row, (), {key: array}, name, spec, where or record["line"])
             else:
                 found = _call(op, attrs, given, there)
-                known = None if found is None else self._rows.get(found[0])
-                if found is None or known is None:
+                if found is None:
                     return at
-                first, types, kind, at_one = known
-                if said is not None and said != types:
+                known = self._rows.get(found[0])
+                if known is None:
+                    if not _is_plain(op, attrs, said):
+                        return at
+                    node = self._check(graph, record, found[1])
+                    node.where = where or record["line"]
+                    self.take(node, there)
+                    if all(map(_is_fixed, node.attrs.values())):
+                        at_one = None if node.is_known else self._sizes.at_one(node)
+                        self._rows[found[0]] = node, types(node), there[name][1], at_one
+                    continue
+                first, kinds, kind, at_one = known
+                if said is not None and said != kinds:
                     return at
                 node = graph.like(first.op, found[1], first.attrs.copy(), name, first, where or record["line"])
                 if at_one is not None:
@@ -77,16 +89,9 @@ class Alike:
             there[name] = node, kind
         return len(records)
 
-    def learn(self, graph: Graph, record: Mapping[str, Any], there: There) -> None:
-        """Remember the node that was made of a record, and checked."""
-        node = graph.by_name[record["name"]]
-        found = _call(record["op"], record.get("attrs"), record["inputs"], there)
-        kind = self._kind(node.shape, node.dtype, self._sizes.at_one(node))
-        there[node.name] = node, kind
-        same_row = node.op is TABLE.get(record["op"]) or node.op is PLACEHOLDER
-        if same_row and found is not None and all(map(_is_fixed, node.attrs.values())):
-            types = [spec_text(shape, dtype) for shape, dtype in specs(node)]
-            self._rows[found[0]] = node, types, kind, None if node.is_known else self._sizes.at_one(node)
+    def take(self, node: Node, there: There) -> None:
+        """A node that was made in another way."""
+        there[node.name] = node, self._kind(node.shape, node.dtype, self._sizes.at_one(node))
 
     def _array(self, key: str, attrs: Any) -> np.ndarray | None:
         """The array that is the only attribute, kept outside."""
@@ -122,6 +127,15 @@ def _call(op: str, attrs: Any, given: Sequence[Any], there: There) -> tuple[tupl
         else:
             return None
     return tuple(key), tuple(inputs)
+
+
+def _is_plain(op: str, attrs: Any, said: Any) -> bool:
+    """Whether an operation is a row of the table, its attributes no nodes, and its type of one result."""
+    return (
+        (op in TABLE or op == PLACEHOLDER.name)
+        and (attrs is None or (type(attrs) is dict and "'node'" not in repr(attrs)))
+        and (said is None or (type(said) is list and len(said) == 1 and type(said[0]) is str))
+    )
 
 
 def _is_fixed(value: Any) -> bool:

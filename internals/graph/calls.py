@@ -68,7 +68,7 @@ def checked_attrs(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> di
     _check_inputs(op.name, inputs)
     if inputs and not any(isinstance(one, Node) for one in inputs):
         raise GraphError(f"{op.name}: none of its inputs is a node.")
-    _check_attrs(op.name, attrs, _types(op), op.attrs)
+    _check_attrs(op.name, attrs, _tests(op), op.attrs)
     if op is GRADIENT:
         _check_gradient(inputs, attrs["index"], attrs["outputs"])
     if op in (READ, ASSIGN, ASSIGN_ADD, APPLY):
@@ -95,7 +95,8 @@ def check_call(kind: str, functions: Mapping[str, Function], numbers: Mapping[st
     if functions.keys() != set(_FUNCTIONS[kind]):
         raise GraphError(f"{kind}: takes the functions {', '.join(_FUNCTIONS[kind])}, got {', '.join(functions)}.")
     wanted = _NUMBERS[kind]
-    _check_attrs(kind, numbers, wanted, dict.fromkeys(wanted, inspect.Parameter.empty))
+    tests = {key: (one, _test(one)) for key, one in wanted.items()}
+    _check_attrs(kind, numbers, tests, dict.fromkeys(wanted, inspect.Parameter.empty))
     _check_inputs(kind, inputs)
     if any(not isinstance(one, Node) or isinstance(one.dtype, tuple) for one in inputs):
         raise GraphError(f"{kind}: an input is no node of one result.")
@@ -176,6 +177,9 @@ def _ones(shape: Any) -> Any:
     return tuple(1 if size is None else _ones(size) if isinstance(size, tuple) else size for size in shape)
 
 
+Tests = Mapping[str, tuple[Any, Callable[[Any], bool]]]
+"""By the names of attributes: a type, and what tells whether a value is of it."""
+
 _INPUTS = (Node, bool, int, float, np.number, np.bool)
 
 
@@ -185,18 +189,17 @@ def _check_inputs(name: str, inputs: Sequence[Any]) -> None:
             raise GraphError(f"{name}: input {position} is {_told(value)}; expected a node or a number.")
 
 
-def _check_attrs(name: str, attrs: Mapping[str, Any], wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    unknown = attrs.keys() - defaults.keys()
-    if unknown:
-        raise GraphError(
-            f"{name}: unknown attribute {', '.join(sorted(unknown))}; it takes {', '.join(defaults) or 'none'}."
-        )
+def _check_attrs(name: str, attrs: Mapping[str, Any], tests: Tests, defaults: Mapping[str, Any]) -> None:
+    if attrs.keys() - defaults.keys():
+        unknown = ", ".join(sorted(attrs.keys() - defaults.keys()))
+        raise GraphError(f"{name}: unknown attribute {unknown}; it takes {', '.join(defaults) or 'none'}.")
     missing = [key for key, value in defaults.items() if value is inspect.Parameter.empty and key not in attrs]
     if missing:
         raise GraphError(f"{name}: attribute {', '.join(missing)} is missing.")
     for key, value in attrs.items():
-        if not _test(wanted.get(key, Any))(value):
-            expected = getattr(wanted[key], "__name__", str(wanted[key]).replace("collections.abc.", ""))
+        if key in tests and not tests[key][1](value):
+            wanted = tests[key][0]
+            expected = getattr(wanted, "__name__", str(wanted).replace("collections.abc.", ""))
             raise GraphError(f"{name}: attribute {key} is {_told(value)}; expected {expected}.")
 
 
@@ -211,9 +214,10 @@ def _arity(op: Op) -> tuple[int, bool]:
 
 
 @functools.cache
-def _types(op: Op) -> Mapping[str, Any]:
-    """The types of a row's attributes, as its `infer` has them."""
-    return _OF_GRAPHS.get(op.name) or typing.get_type_hints(inspect.unwrap(op.infer))
+def _tests(op: Op) -> Tests:
+    """The types of a row's attributes, as its `infer` has them, each with what tells whether a value is of it."""
+    wanted = _OF_GRAPHS.get(op.name) or typing.get_type_hints(inspect.unwrap(op.infer))
+    return {key: (one, _test(one)) for key, one in wanted.items()}
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from internals.graph.calls import Sizes, check_call, checked_attrs
 from internals.graph.function import FOLD_IN, RUN_SEED, Function, as_op, seeded
 from internals.graph.gradients import GRADIENT
 from internals.graph.graph import PLACEHOLDER, Graph
-from internals.graph.node import STOP_GRADIENT, GraphError, Node, spec_text, specs
+from internals.graph.node import STOP_GRADIENT, GraphError, Node, types
 from internals.graph.records import check_depth, check_function, check_record, numbered
 from internals.ops.spec import as_dtype
 from internals.ops.table import TABLE, Op, is_array
@@ -134,7 +134,7 @@ def _record(node: Node, name_of: Callable[[Function], str], put: Put | None = No
         "name": node.name,
         "op": node.op.name,
         "inputs": [{"node": one.name} if isinstance(one, Node) else _encoded(one) for one in node.inputs],
-        "type": [spec_text(shape, dtype) for shape, dtype in specs(node)],
+        "type": types(node),
     }
     made = getattr(node.op, "made", None)
     if made is not None:
@@ -226,7 +226,7 @@ class Reader:
     ) -> None:
         self._deepest = deepest
         self._written, self._kept, self._sizes = functions, kept or {}, Sizes(largest)
-        self._alike = Alike(self._kept, self._sizes)
+        self._alike = Alike(self._kept, self._sizes, self._first)
         self._functions: dict[str, Function] = {}
         self._open: list[str] = []
 
@@ -240,7 +240,7 @@ class Reader:
             if not record["name"] or not _can_follow(graph, record):
                 return self._ordered(records)
             self._make(graph, record)
-            self._alike.learn(graph, record, there)
+            self._alike.take(graph.by_name[record["name"]], there)
             done = self._alike.make(graph, records, done + 1, there)
         return graph
 
@@ -277,15 +277,21 @@ class Reader:
             made.captures = [None] * written["captures"]
         return self._functions[name]
 
+    def _first(self, graph: Graph, record: dict[str, Any], inputs: Sequence[Any]) -> Node:
+        """A node of a row that is like none before, of whose record it is known that only the attributes may be odd."""
+        if self._deepest is not None:
+            check_depth(record.get("attrs"), self._deepest - 3)
+        return self._checked(graph, record, inputs)
+
     def _make(self, graph: Graph, record: dict[str, Any]) -> None:
         line = record["line"]
+        node = self._checked(graph, record, [_decoded(one, graph, line, self._kept) for one in record["inputs"]])
+        node.controls = tuple(_found(one, graph, line) for one in record.get("controls") or ())
+        node.device, node.where = record.get("device"), record.get("where", line)
 
-        def decoded(value: Any) -> Any:
-            return _decoded(value, graph, line, self._kept)
-
-        inputs = [decoded(one) for one in record["inputs"]]
-        attrs = {key: decoded(value) for key, value in (record.get("attrs") or {}).items()}
-        name, op = record["name"], record["op"]
+    def _checked(self, graph: Graph, record: dict[str, Any], inputs: Sequence[Any]) -> Node:
+        line, name, op = record["line"], record["name"], record["op"]
+        attrs = {key: _decoded(value, graph, line, self._kept) for key, value in (record.get("attrs") or {}).items()}
         try:
             if op in _WITH_FUNCTIONS:
                 functions = {key: self.function(one, line) for key, one in (record.get("functions") or {}).items()}
@@ -306,14 +312,13 @@ class Reader:
             self._sizes.check(node)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             raise GraphError(f"graph: {line}: {name}: {error}") from None
-        made = [spec_text(shape, dtype) for shape, dtype in specs(node)]
+        made = types(node)
         if record.get("type") is not None and record["type"] != made:
             raise GraphError(
                 f"graph: {line}: {name} is said to be {', '.join(record['type'])}, but {op} of its inputs is "
                 f"{', '.join(made)}."
             )
-        node.controls = tuple(_found(one, graph, line) for one in record.get("controls") or ())
-        node.device, node.where = record.get("device"), record.get("where", line)
+        return node
 
 
 class _Named:

@@ -147,6 +147,11 @@ def spec_text(shape: Shape, dtype: np.dtype) -> str:
     return f"{_name_of(dtype)}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
+def types(node: Node) -> list[str]:
+    """How shape and dtype of each result are written."""
+    return [spec_text(shape, dtype) for shape, dtype in specs(node)]
+
+
 def line_outside() -> str:
     """The innermost line of the call stack that is not of this package."""
     frame: Any = sys._getframe(1)

@@ -83,8 +83,13 @@ def test_nodes_that_are_alike_are_those_that_checks_give(
     expected = checked(MODEL)
     assert described(MODEL, in_order=True) == expected
     made: list[str] = []
-    make = Reader._make
-    monkeypatch.setattr(Reader, "_make", lambda self, g, record: made.append(record["name"]) or make(self, g, record))  # type: ignore[func-returns-value]
+    check = Reader._checked
+
+    def counted(self: Reader, graph: Graph, record: Record, inputs: Any) -> Any:
+        made.append(record["name"])
+        return check(self, graph, record, inputs)
+
+    monkeypatch.setattr(Reader, "_checked", counted)
     assert described(MODEL) == expected
     assert {"x", "linear", "where"} <= set(made)
     assert not [name for name in made if name.startswith(("linear_", "leaky_relu_", "where_", "w0", "b"))]
