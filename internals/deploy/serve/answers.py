@@ -20,25 +20,21 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from internals.deploy.errors import SignatureError
 from internals.deploy.saved.signature import TensorSpec
 from internals.deploy.serve import rest
-from internals.deploy.serve.errors import BadRequest, NotFound, ServeError, TooLate
+from internals.deploy.serve.asking import Asking, refused
+from internals.deploy.serve.errors import BadRequest, NotFound, ServeError
+from internals.deploy.serve.exchanged import Answer, Asked, NotAllowed, as_json
 from internals.deploy.serve.registry import AVAILABLE, Model, Version
 from internals.deploy.serve.server import Server
 
-TIMEOUT, IDENTITY = "x-timeout-ms", "x-request-id"
-LARGE = 2**20
-"""Bytes of a body that is read in a thread of its own, so that others don't wait for it."""
+IDENTITY = "x-request-id"
 _MODEL = re.compile(
     r"/v1/models/(?P<name>[^/:]+)(/versions/(?P<version>[0-9]{1,10})|/labels/(?P<label>[^/:]+))?"
     r"(?P<what>:predict|:classify|:regress|/metadata)?"
@@ -54,57 +50,10 @@ _DTYPES |= {
 _PAGE = Path(__file__).with_name("page.html")
 
 
-class NotAllowed(ServeError):
-    """The address knows no such method."""
-
-    status = 405
-
-    def __init__(self, came: str, method: str) -> None:
-        super().__init__(f"{came[:20]} is not for this address; use {method}.")
-        self.allow = "GET, HEAD" if method == "GET" else method
-
-
 class Forbidden(ServeError):
     """Only an operator may do this."""
 
     status = 403
-
-
-@dataclass
-class Asked:
-    """A request as it came; the names of its headers are in lower case."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes = b""
-    model: str = ""
-    version: str = ""
-
-
-@dataclass
-class Answer:
-    """What goes back."""
-
-    body: bytes
-    kind: str = rest.JSON
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-def as_json(content: Any, status: int = 200, **headers: str) -> Answer:
-    """An answer in JSON."""
-    return Answer(json.dumps(content, allow_nan=False).encode(), status=status, headers=headers)
-
-
-def refusal(error: ServeError) -> Answer:
-    """The answer to a request that has no result."""
-    answer = as_json({"error": str(error)}, error.status)
-    if isinstance(error, NotAllowed):
-        answer.headers["Allow"] = error.allow
-    if error.retry_after is not None or error.status == 429:
-        answer.headers["Retry-After"] = str(math.ceil(error.retry_after or 1))
-    return answer
 
 
 class Answers:
@@ -124,68 +73,76 @@ class Answers:
 
     async def answer(self, asked: Asked) -> Answer:
         """Answer a request; whatever is wrong with it is an answer too."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        stop = self.begin(asked, lambda one: None if answer.done() else answer.set_result(one))
         try:
-            return await self._answer(asked)
-        except SignatureError as error:
-            return refusal(BadRequest(str(error)))
-        except ServeError as error:
-            return refusal(error)
+            return await answer
+        finally:
+            stop()
 
-    async def _answer(self, asked: Asked) -> Answer:
-        path = unquote(_ABSOLUTE.sub("", asked.path.partition("?")[0]), errors="replace")
-        if found := _MODEL.fullmatch(path):
-            return await self._of_model(asked, found)
-        if found := _ADMIN.fullmatch(path):
-            return await self._change(asked, found["name"])
-        known = {
-            "/": self._page,
-            "/live": self._live,
-            "/v1/models": self._models,
-            "/healthz": self._health,
-            "/readyz": self._ready,
-            "/metrics": self._metrics,
-        }
-        if path not in known:
-            raise NotFound(f"there is nothing at {path[:200]!r}; models are at /v1/models/NAME.")
-        _only(asked, "GET")
-        return known[path]()
+    def begin(self, asked: Asked, done: Callable[[Answer], None]) -> Callable[[], object]:
+        """Begin to answer a request.
 
-    async def _of_model(self, asked: Asked, found: re.Match[str]) -> Answer:
+        Parameters
+        ----------
+        asked : Asked
+        done : callable of Answer
+            Called once, now or later.
+
+        Returns
+        -------
+        callable
+            To call when the client left; then `done` is not called any more.
+        """
+        try:
+            path = unquote(_ABSOLUTE.sub("", asked.path.partition("?")[0]), errors="replace")
+            if found := _MODEL.fullmatch(path):
+                return self._of_model(asked, found, done)
+            if found := _ADMIN.fullmatch(path):
+                return self._operate(asked, found["name"], done)
+            known = {
+                "/": self._page,
+                "/live": self._live,
+                "/v1/models": self._models,
+                "/healthz": self._health,
+                "/readyz": self._ready,
+                "/metrics": self._metrics,
+            }
+            if path not in known:
+                raise NotFound(f"there is nothing at {path[:200]!r}; models are at /v1/models/NAME.")
+            _only(asked, "GET")
+            done(known[path]())
+        except Exception as error:  # noqa: BLE001 - a fault of the server's own must not leave the client waiting
+            done(refused(error, asked))
+        return _nothing
+
+    def _of_model(self, asked: Asked, found: re.Match[str], done: Callable[[Answer], None]) -> Callable[[], object]:
         model = self.server.model(found["name"])
         asked.model = model.name
         what = found["what"] or ""
         _only(asked, "POST" if what.startswith(":") else "GET")
         number = int(found["version"]) if found["version"] else None
         if not what:
-            return as_json({"model_version_status": model.status(number, found["label"])})
-        identity = asked.headers.get(IDENTITY)
-        version = model.route(version=number, label=found["label"], key=identity)
+            done(as_json({"model_version_status": model.status(number, found["label"])}))
+            return _nothing
+        version = model.route(version=number, label=found["label"], key=asked.headers.get(IDENTITY))
         asked.version = str(version.number)
         if what == "/metadata":
-            return as_json(metadata(model, version))
-        with self.server.holding(model, version):
-            return await self._run(asked, model, version, what[1:])
+            done(as_json(metadata(model, version)))
+            return _nothing
+        asking = Asking(self.server, model.name, version, asked, what[1:], done)
+        asking.begin()
+        return asking.stop
 
-    async def _run(self, asked: Asked, model: Model, version: Version, what: str) -> Answer:
-        kind = asked.headers.get("content-type", rest.JSON).partition(";")[0].strip().lower()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + min(_timeout(asked.headers.get(TIMEOUT)), self.server.settings.deadline)
-        signatures, bodies = version.runner.signatures, self.server.bodies
-        if kind in (rest.SAFETENSORS, rest.MSGPACK):
-            if what != rest.PREDICT:
-                raise BadRequest(f"{what} takes JSON; {kind} is for predict.")
-            name = rest.signature_of(model.name, signatures, asked.headers.get("x-signature-name"))
-            arrays = rest.arrays_of_bytes(kind, asked.body)
-            arrays = rest.checked(name, signatures[name], arrays, finite=self.server.settings.finite)
-            results = await self.server.predict(version, name, arrays, deadline)
-            return Answer(rest.bytes_of_arrays(kind, results), kind)
-        try:
-            async with asyncio.timeout_at(deadline):
-                name, arrays, form = await bodies.read(asked.body, what, model.name, signatures)
-        except TimeoutError:
-            raise TooLate("the deadline came while the body was read.") from None
-        results = await self.server.predict(version, name, arrays, deadline)
-        return Answer(await bodies.write(results, what, form, version.runner.labels))
+    def _operate(self, asked: Asked, name: str, done: Callable[[Answer], None]) -> Callable[[], object]:
+        def changed(task: asyncio.Task[Answer]) -> None:
+            if not task.cancelled():
+                error = task.exception()
+                done(task.result() if error is None else refused(error, asked))
+
+        task = asyncio.ensure_future(self._change(asked, name))
+        task.add_done_callback(changed)
+        return task.cancel
 
     async def _change(self, asked: Asked, name: str) -> Answer:
         _only(asked, "POST")
@@ -261,18 +218,10 @@ def signature_defs(version: Version) -> dict[str, Any]:
     }
 
 
+def _nothing() -> None:
+    """There is nothing to stop."""
+
+
 def _only(asked: Asked, method: str) -> None:
     if ("GET" if asked.method == "HEAD" else asked.method) != method:
         raise NotAllowed(asked.method, method)
-
-
-def _timeout(text: str | None) -> float:
-    if text is None:
-        return math.inf
-    try:
-        milliseconds = float(text)
-    except ValueError:
-        milliseconds = math.nan
-    if not 0 < milliseconds < math.inf:
-        raise BadRequest(f"X-Timeout-Ms must be milliseconds, more than 0, got {text[:50]!r}.")
-    return milliseconds / 1000

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.saved.signature import Signature
-from internals.deploy.serve import rest
 from internals.deploy.serve.errors import BadRequest, ModelFailed, NotFound, ServeError, Unavailable
 from internals.deploy.serve.process import Process, WorkerDied
 from internals.deploy.serve.reader import BODY
@@ -44,31 +43,37 @@ class Bodies:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    @staticmethod
+    def reads_here(data: bytes) -> bool:
+        """Whether a body is so small that `rest.request_of_json` holds nobody up."""
+        return len(data) < LARGE
+
+    @staticmethod
+    def writes_here(results: Mapping[str, np.ndarray]) -> bool:
+        """Whether results are so few that `rest.answer_in_json` holds nobody up."""
+        return sum(one.size for one in results.values()) < MANY
+
     async def read(
         self, data: bytes, what: str, model: str, signatures: Mapping[str, Signature]
     ) -> tuple[str, dict[str, np.ndarray], str]:
-        """See `rest.request_of_json`.
+        """`rest.request_of_json` in the other process.
 
         Raises
         ------
         BadRequest, NotFound, Unavailable
         """
-        if len(data) < LARGE:
-            return rest.request_of_json(data, what, model, signatures, finite=self._finite)
         fields = {"do": "read", "what": what, "model": model, "finite": self._finite}
         fields["signatures"] = plain_signatures(signatures)
         answer, arrays = await self._ask(fields, {BODY: np.frombuffer(data, np.uint8)})
         return answer["signature"], arrays, answer["form"]
 
     async def write(self, results: Mapping[str, np.ndarray], what: str, form: str, labels: list[str]) -> bytes:
-        """See `rest.answer_in_json`.
+        """`rest.answer_in_json` in the other process.
 
         Raises
         ------
         BadRequest, Unavailable
         """
-        if sum(one.size for one in results.values()) < MANY:
-            return rest.answer_in_json(results, what, form, labels)
         _, arrays = await self._ask({"do": "write", "what": what, "form": form, "labels": labels}, results)
         return arrays[BODY].tobytes()
 

@@ -12,7 +12,8 @@ import math
 from collections import deque
 from typing import Any
 
-from internals.deploy.serve.answers import Answers, Asked
+from internals.deploy.serve.answers import Answers
+from internals.deploy.serve.exchanged import Asked
 from internals.deploy.serve.http import (
     LARGEST_HEADER,
     LARGEST_PATH,
@@ -157,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._in_header:
             return
         self._header += len(name) + len(value) + 4
-        key, said = name.decode("latin-1").lower(), value.decode("latin-1")
+        key, said = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
 
     def on_headers_complete(self) -> None:

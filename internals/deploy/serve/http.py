@@ -10,13 +10,15 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
 from http.client import responses
 from typing import Any
 
-from internals.deploy.serve.answers import IDENTITY, Answer, Answers, Asked, refusal
+from internals.deploy.serve.answers import IDENTITY, Answers
 from internals.deploy.serve.errors import ServeError, Unavailable
+from internals.deploy.serve.exchanged import Answer, Asked, refusal
 
 log = logging.getLogger("internals.deploy.serve")
 requests = logging.getLogger("internals.deploy.serve.requests")
@@ -113,7 +115,7 @@ class Exchange:
         self._is_whole = self._done = self._expects = self._is_old = self.lingers = False
         self.last = True
         self._refusal: ServeError | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._stop: Callable[[], object] | None = None
 
     def header(self, size: int, version: str, keep: bool) -> None:
         """The header has come, of so many bytes; refuse what is too long before it comes.
@@ -173,7 +175,8 @@ class Exchange:
             self._connection.no_hurry()
             self._asked.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts.clear()
-            self._task = asyncio.ensure_future(self._answer())
+            stop = self._answers.begin(self._asked, self._write)
+            self._stop = None if self._done else stop
         elif self._expects:
             self._expects = False
             self._connection.say(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -200,28 +203,18 @@ class Exchange:
     def leave(self) -> None:
         """The client left: nobody waits for the answer any more."""
         self._release()
-        self._done = True
-        if self._task is not None:
-            self._task.cancel()
+        stop, self._stop, self._done = self._stop, None, True
+        if stop is not None:
+            stop()
+            self._log(499)
 
     def _too_large(self, came: str) -> TooLarge:
         return TooLarge(f"the body has {came}; the server takes at most {self._largest:,} bytes.")
 
-    async def _answer(self) -> None:
-        try:
-            answer = await self._answers.answer(self._asked)
-        except asyncio.CancelledError:
-            self._log(499)
-            raise
-        except Exception:  # a fault of the server's own must not leave the client waiting
-            log.exception("a request failed", extra={"about": {"event": "error", "path": self._asked.path}})
-            answer = refusal(ServeError("the server failed; its log says why."))
-        self._write(answer)
-
     def _write(self, answer: Answer) -> None:
         if self._done:
             return
-        self._done = True
+        self._done, self._stop = True, None
         self._release()
         self._log(answer.status)
         asked, body = self._asked, answer.body

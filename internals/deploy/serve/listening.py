@@ -9,9 +9,10 @@ import socket
 import time
 from typing import Any
 
-from internals.deploy.serve.answers import Answers, refusal
+from internals.deploy.serve.answers import Answers
 from internals.deploy.serve.connection import Connection, Shared
 from internals.deploy.serve.errors import Unavailable
+from internals.deploy.serve.exchanged import refusal
 
 log = logging.getLogger("internals.deploy.serve")
 
@@ -96,7 +97,8 @@ class Listener:
                 await asyncio.sleep(PAUSE)
                 continue
             if len(self._shared.open) < self._most:
-                try:  # asyncio sets TCP_NODELAY
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
                     await loop.connect_accepted_socket(lambda: Connection(self._shared), connection)
                 except OSError:  # the client has left already
                     connection.close()

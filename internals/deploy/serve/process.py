@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from internals.deploy.serve.worker import HEAD, opened
 
 log = logging.getLogger("internals.deploy.serve")
 
-BUFFER = 2**22
+BUFFER = 2**16
+"""Bytes that are read at once. A frame that is longer is read to where it stays."""
 LINE = 4096
 """Most bytes of a line that a process wrote."""
 
@@ -28,6 +29,53 @@ class WorkerDied(ServeError):
     """The process ended before it answered."""
 
     status = 503
+
+
+Answered = tuple[dict[str, Any], dict[str, np.ndarray]]
+"""What a frame holds."""
+
+
+class Frames(asyncio.BufferedProtocol):
+    """Reads frames from a socket, one after the other.
+
+    Parameters
+    ----------
+    came : callable of (bytes, bytes)
+        Called with the header and the body of each.
+    lost : callable
+        Called when there will be no more.
+    """
+
+    def __init__(self, came: Callable[[bytes, bytes], None], lost: Callable[[], None]) -> None:
+        self._came, self._lost = came, lost
+        self._start = memoryview(bytearray(BUFFER))
+        self._whole: memoryview | None = None
+        self._got = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to read to."""
+        return (self._start if self._whole is None else self._whole)[self._got :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes came."""
+        self._got += nbytes
+        data = self._start if self._whole is None else self._whole
+        if self._got < HEAD.size:
+            return
+        header, body = HEAD.unpack_from(data)
+        size = HEAD.size + header + body
+        if self._got < size:
+            if size > len(data):
+                self._whole = memoryview(bytearray(size))
+                self._whole[: self._got] = data[: self._got]
+            return
+        self._got, self._whole = 0, None
+        split = HEAD.size + header
+        self._came(bytes(data[HEAD.size : split]), bytes(data[split:size]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other side is gone."""
+        self._lost()
 
 
 class Process:
@@ -48,7 +96,10 @@ class Process:
         self._module, self._called, self._threads, self._more = module, called, threads, more
         self._process: subprocess.Popen[bytes] | None = None
         self._telling: asyncio.Task[None] | None = None
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._waits: Callable[[Answered | ServeError], None] | None = None
+        self._limit: asyncio.TimerHandle | None = None
+        self._dying: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -78,13 +129,14 @@ class Process:
                 env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
             )
         self._telling = asyncio.create_task(self._tell())
-        self._streams = await asyncio.open_connection(sock=ours, limit=BUFFER)
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_connection(lambda: Frames(self._came, self._lost), sock=ours)
 
     async def _tell(self) -> None:
         """What the process, or a library in it, writes to its stderr becomes lines of the log."""
         assert self._process is not None
         assert self._process.stderr is not None
-        reader = asyncio.StreamReader(limit=BUFFER)
+        reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stderr)
         rest, more = b"", True
@@ -102,8 +154,31 @@ class Process:
         finally:
             transport.close()
 
-    async def ask(self, data: bytes, what: str, limit: float) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Send a frame, and wait some seconds for the one that answers it.
+    def send(self, data: bytes, what: str, limit: float, done: Callable[[Answered | ServeError], None]) -> None:
+        """Send a frame, when the one before is answered.
+
+        Parameters
+        ----------
+        data : bytes
+        what : str
+            The process is to do, for errors.
+        limit : float
+            Seconds after which it is ended.
+        done : callable
+            Called once and later: with what comes back, or `ModelFailed` if that took too long, or `WorkerDied`.
+        """
+        assert self._waits is None
+        assert self._transport is not None
+        loop = asyncio.get_running_loop()
+        self._waits = done
+        self._limit = loop.call_later(limit, self._too_long, what, limit)
+        if self._transport.is_closing():
+            loop.call_soon(self._lost)
+        else:
+            self._transport.write(data)
+
+    async def ask(self, data: bytes, what: str, limit: float) -> Answered:
+        """`send`, and wait for what comes back.
 
         Raises
         ------
@@ -112,19 +187,35 @@ class Process:
         WorkerDied
             The process ended before it answered.
         """
-        assert self._streams is not None
-        reader, writer = self._streams
-        try:
-            async with asyncio.timeout(limit):
-                writer.write(data)
-                await writer.drain()
-                sizes = HEAD.unpack(await reader.readexactly(HEAD.size))
-                return opened(*[await reader.readexactly(size) for size in sizes])
-        except TimeoutError:
-            self.kill()
-            raise ModelFailed(f"{self._called} took more than {limit:g} s to {what} and was stopped") from None
-        except (OSError, EOFError):
-            raise WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1) from None
+        answer: asyncio.Future[Answered | ServeError] = asyncio.get_running_loop().create_future()
+        self.send(data, what, limit, lambda outcome: None if answer.done() else answer.set_result(outcome))
+        outcome = await answer
+        if isinstance(outcome, ServeError):
+            raise outcome
+        return outcome
+
+    def _end(self, outcome: Answered | ServeError) -> None:
+        done, self._waits = self._waits, None
+        if self._limit is not None:
+            self._limit.cancel()
+        if done is not None:
+            done(outcome)
+
+    def _came(self, header: bytes, body: bytes) -> None:
+        self._end(opened(header, body))
+
+    def _too_long(self, what: str, limit: float) -> None:
+        done, self._waits = self._waits, None
+        self.kill()
+        if done is not None:
+            done(ModelFailed(f"{self._called} took more than {limit:g} s to {what} and was stopped"))
+
+    def _lost(self) -> None:
+        if self._waits is not None and self._dying is None:
+            self._dying = asyncio.ensure_future(self._died())
+
+    async def _died(self) -> None:
+        self._end(WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1))
 
     async def _how_it_ended(self) -> str:
         assert self._process is not None
@@ -137,8 +228,8 @@ class Process:
 
     def kill(self) -> None:
         """End the process now; it has nothing to save."""
-        if self._streams is not None:
-            self._streams[1].close()
+        if self._transport is not None:
+            self._transport.close()
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.kill()

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -232,15 +231,6 @@ class Model:
         if one.state == FAILED:
             raise Unavailable(f"{self.name}: version {version} failed: {one.reason}")
         return one
-
-    @contextmanager
-    def using(self, version: Version) -> Iterator[Version]:
-        """Hold a version for the time of a request: it is not dropped meanwhile."""
-        version.users += 1
-        try:
-            yield version
-        finally:
-            version.users -= 1
 
     def set_canary(self, version: int | None, share: float) -> None:
         """Give a version a share of the requests; None takes the canary back.

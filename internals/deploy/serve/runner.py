@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from internals.deploy.errors import SignatureError
 from internals.deploy.serve.batcher import Batcher, Request
-from internals.deploy.serve.errors import ModelFailed, ServeError, TooLate, Unavailable
+from internals.deploy.serve.errors import ModelFailed, QueueFull, ServeError, TooLate, Unavailable
 from internals.deploy.serve.joining import Joiner
 from internals.deploy.serve.process import WorkerDied
-from internals.deploy.serve.workers import Pool, Program, Worker
+from internals.deploy.serve.workers import Outcome, Pool, Program, Worker
+
+log = logging.getLogger("internals.deploy.serve")
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -25,12 +29,26 @@ TRIES = 3
 
 @dataclass(eq=False)
 class Job:
-    """A request's arrays, and where its answer goes."""
+    """A request's arrays, and who is told what came of it."""
 
     signature: str
     arrays: Arrays
-    answer: asyncio.Future[dict[str, np.ndarray]]
+    done: Callable[[Outcome], None] | None
     tries: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody waits any more."""
+        return self.done is None
+
+    def end(self, outcome: Outcome | None = None) -> None:
+        """Tell it, the first time; without an outcome, nobody wants to hear."""
+        done, self.done = self.done, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if done is not None and outcome is not None:
+            done(outcome)
 
 
 @dataclass
@@ -73,12 +91,11 @@ class Runner:
         observed: Observed | None = None,
     ) -> None:
         self.batcher, self.observed = batcher, observed or Observed()
-        self.pool = Pool(program, workers, self._dispatch, self._lost)
+        self.pool = Pool(program, workers, self._dispatch_on, self._lost)
         self.joiners: dict[str, Joiner] = {}
         self.running = 0
         self._fill = dict(fill or {})
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._dead = ""
 
     @property
@@ -103,7 +120,26 @@ class Runner:
         self.joiners = {name: Joiner(one, self._fill) for name, one in signatures.items()}
 
     async def predict(self, signature: str, arrays: Arrays, deadline: float = math.inf) -> dict[str, np.ndarray]:
-        """Wait for the answer to a request. A task that is cancelled takes its request out of the queue.
+        """`submit`, and wait for what comes of it. A task that is cancelled takes its request out of the queue.
+
+        Raises
+        ------
+        QueueFull, TooLate, Unavailable, ModelFailed, SignatureError
+        """
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        request = self.submit(
+            signature, arrays, deadline, lambda outcome: None if answer.done() else answer.set_result(outcome)
+        )
+        try:
+            outcome = await answer
+        finally:
+            self.cancel(request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def submit(self, signature: str, arrays: Arrays, deadline: float, done: Callable[[Outcome], None]) -> Request:
+        """Put a request into the queue.
 
         Parameters
         ----------
@@ -112,10 +148,12 @@ class Runner:
             As the signature says.
         deadline : float
             In seconds of the loop's clock.
+        done : callable
+            Called once and later, with the results or with why there are none; unless it is cancelled before.
 
         Raises
         ------
-        QueueFull, TooLate, Unavailable, ModelFailed, SignatureError
+        QueueFull, TooLate, Unavailable, SignatureError
         """
         if self._dead:
             raise Unavailable(self._dead)
@@ -124,22 +162,23 @@ class Runner:
         if deadline <= now:
             raise TooLate("the deadline came before the request was queued.")
         joiner = self.joiners[signature]
-        job = Job(signature, arrays, loop.create_future())
+        job = Job(signature, arrays, done)
         request = Request(joiner.rows(arrays), (signature, joiner.key(arrays)), deadline, job, alone=not joiner.batched)
         self.batcher.submit(now, request)
-        timer = loop.call_at(deadline, self._late, request) if deadline < math.inf else None
+        if deadline < math.inf:
+            job.timer = loop.call_at(deadline, self._late, request)
         self._dispatch()
-        try:
-            return await job.answer
-        finally:
-            if timer is not None:
-                timer.cancel()
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Nobody waits for the answer any more."""
+        if not request.payload.over:
+            request.payload.end()
             self.batcher.cancel(request)
 
     def _late(self, request: Request) -> None:
         self.batcher.expire(asyncio.get_running_loop().time())
-        if not request.payload.answer.done():
-            request.payload.answer.set_exception(TooLate("the deadline came before the answer."))
+        request.payload.end(TooLate("the deadline came before the answer."))
 
     def _dispatch(self) -> None:
         """Give out batches while workers are free; come back when the next is due."""
@@ -147,68 +186,77 @@ class Runner:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        while (worker := self.pool.free()) is not None:
+        while (due := self.batcher.next_due()) is not None and (worker := self.pool.free()) is not None:
             batch = self.batcher.take(loop.time())
             if not batch:
-                due = self.batcher.next_due()
-                if due is not None:
-                    self._timer = loop.call_at(due, self._dispatch)
+                self._timer = loop.call_at(due, self._dispatch)
                 return
-            worker.busy = True
-            task = loop.create_task(self._run(worker, batch))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._run(worker, batch)
 
-    async def _run(self, worker: Worker, batch: Sequence[Request]) -> None:
-        jobs = [one.payload for one in batch]
-        joiner = self.joiners[jobs[0].signature]
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        self.running += 1
+    def _dispatch_on(self) -> None:
+        """The same where nobody is there to hear of a batcher of one's own that fails; who waits has a deadline."""
         try:
-            given = [job.arrays for job in jobs]
-            results = await self.pool.run(worker, jobs[0].signature, joiner.join(given))
-            answers = joiner.split(given, results)
-        except WorkerDied as error:
-            self._retry(batch, error)
-        except (SignatureError, ServeError) as error:
-            self._refuse(batch, error)
-        except Exception as error:  # noqa: BLE001 - whatever it was, nobody may wait for ever
-            self._refuse(batch, ModelFailed(f"{type(error).__name__}: {error}"))
-        else:
-            for job, answer in zip(jobs, answers, strict=True):
-                if not job.answer.done():
-                    job.answer.set_result(answer)
-            self.observed.batch(sum(one.rows for one in batch), len(batch), began, loop.time())
-        finally:
-            self.running -= 1
             self._dispatch()
+        except Exception:
+            log.exception(
+                "the batcher failed", extra={"about": {"event": "error", "batcher": type(self.batcher).__name__}}
+            )
+
+    def _run(self, worker: Worker, batch: Sequence[Request]) -> None:
+        jobs = [one.payload for one in batch]
+        given = [job.arrays for job in jobs]
+        signature = jobs[0].signature
+        try:
+            arrays = self.joiners[signature].join(given)
+        except Exception as error:  # noqa: BLE001 - whatever it was, nobody may wait for ever
+            asyncio.get_running_loop().call_soon(self._refuse, batch, ModelFailed(f"{type(error).__name__}: {error}"))
+            return
+        self.running += 1
+        self.pool.run(worker, signature, arrays, partial(self._ran, batch, given, asyncio.get_running_loop().time()))
+
+    def _ran(self, batch: Sequence[Request], given: Sequence[Arrays], began: float, outcome: Outcome) -> None:
+        self.running -= 1
+        self._dispatch_on()  # first, so that the worker has work while answers are written
+        if isinstance(outcome, WorkerDied):
+            self._retry(batch, outcome)
+        elif isinstance(outcome, Exception):
+            self._refuse(batch, outcome)
+        else:
+            try:
+                answers = self.joiners[batch[0].payload.signature].split(given, outcome)
+            except Exception as error:  # noqa: BLE001 - a model may give anything
+                self._refuse(batch, ModelFailed(f"{type(error).__name__}: {error}"))
+                return
+            self.observed.batch(sum(one.rows for one in batch), len(batch), began, asyncio.get_running_loop().time())
+            for request, answer in zip(batch, answers, strict=True):
+                request.payload.end(answer)
 
     def _retry(self, batch: Sequence[Request], error: WorkerDied) -> None:
         """Each request again and alone, so that one that kills the process does not take others with it."""
         for request in batch:
             job = request.payload
             job.tries += 1
-            if job.answer.done():
+            if job.over:
                 continue
             if job.tries >= TRIES:
-                job.answer.set_exception(Unavailable(f"{error}, {TRIES} times with this request.", retry_after=1))
+                job.end(Unavailable(f"{error}, {TRIES} times with this request.", retry_after=1))
                 continue
             request.alone = True
             request.key = (*request.key, "again", id(request))  # type: ignore[misc]
             try:
                 self.batcher.submit(asyncio.get_running_loop().time(), request)
-            except ServeError:
-                job.answer.set_exception(Unavailable(f"{error}, and the queue is full.", retry_after=1))
+            except Exception as full:  # noqa: BLE001 - see `_dispatch_on`
+                why = "is full" if isinstance(full, QueueFull) else f"failed: {full!r}"
+                job.end(Unavailable(f"{error}, and the queue {why}.", retry_after=1))
+        self._dispatch_on()
 
-    def _refuse(self, batch: Sequence[Request], error: Exception) -> None:
+    def _refuse(self, batch: Sequence[Request], error: SignatureError | ServeError) -> None:
         if len(batch) > 1 and isinstance(error, ModelFailed | SignatureError):
             # Of several, one may be at fault: each gets its own answer.
             self._retry(batch, WorkerDied(f"the model failed on a batch: {error}"))
             return
         for request in batch:
-            if not request.payload.answer.done():
-                request.payload.answer.set_exception(error)
+            request.payload.end(error)
 
     def _lost(self, reason: str) -> None:
         if any(not one.busy for one in self.pool.workers) or self.running:
@@ -219,8 +267,7 @@ class Runner:
 
     def _refuse_all(self, error: ServeError) -> None:
         for request in self.batcher.clear():
-            if not request.payload.answer.done():
-                request.payload.answer.set_exception(error)
+            request.payload.end(error)
 
     def close(self) -> None:
         """End the processes; who still waits is refused."""

@@ -8,8 +8,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -294,33 +293,24 @@ class Server:
         return self.models[name]
 
     async def run(
-        self,
-        model: Model,
-        version: Version,
-        signature: str,
-        arrays: Mapping[str, np.ndarray],
-        deadline: float = math.inf,
+        self, version: Version, signature: str, arrays: Mapping[str, np.ndarray], deadline: float = math.inf
     ) -> dict[str, np.ndarray]:
-        """Answer a request with a version of a model, before a time of the loop's clock.
+        """Answer a request with a version, before a time of the loop's clock.
 
         Raises
         ------
         ServeError, SignatureError
         """
-        with self.holding(model, version):
-            return await self.predict(version, signature, arrays, deadline)
+        self.hold(version)
+        try:
+            latest = asyncio.get_running_loop().time() + self.settings.deadline
+            results: dict[str, np.ndarray] = await version.runner.predict(signature, arrays, min(deadline, latest))
+            return results
+        finally:
+            self.release(version)
 
-    async def predict(
-        self, version: Version, signature: str, arrays: Mapping[str, np.ndarray], deadline: float = math.inf
-    ) -> dict[str, np.ndarray]:
-        """Run a version that is held; see `holding` and `run`."""
-        latest = asyncio.get_running_loop().time() + self.settings.deadline
-        results: dict[str, np.ndarray] = await version.runner.predict(signature, arrays, min(deadline, latest))
-        return results
-
-    @contextmanager
-    def holding(self, model: Model, version: Version) -> Iterator[None]:
-        """Hold the server and a version for a request, from its body to its answer: neither goes before it is done.
+    def hold(self, version: Version) -> None:
+        """Hold the server and a version for a request, from its body to its answer: neither goes before `release`.
 
         Raises
         ------
@@ -330,13 +320,14 @@ class Server:
         if self.draining:
             raise Unavailable("the server is draining.", retry_after=1)
         self.in_flight += 1
-        try:
-            with model.using(version):
-                yield
-        finally:
-            self.in_flight -= 1
-            if version.users == 0 and version.state not in (AVAILABLE, LOADING, FAILED):
-                self.sweep()
+        version.users += 1
+
+    def release(self, version: Version) -> None:
+        """A request that held a version is done with it."""
+        self.in_flight -= 1
+        version.users -= 1
+        if version.users == 0 and version.state not in (AVAILABLE, LOADING, FAILED):
+            self.sweep()
 
     async def change(self, name: str, action: str, version: int | None = None, weight: float = 0.0) -> dict[str, Any]:
         """What an operator can do: load, unload, canary, promote, rollback, refresh.

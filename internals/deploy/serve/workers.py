@@ -17,10 +17,12 @@ import numpy as np
 from internals.deploy.errors import FormatError, SignatureError
 from internals.deploy.saved.signature import Signature
 from internals.deploy.serve.errors import ModelFailed, ServeError
-from internals.deploy.serve.process import Process
+from internals.deploy.serve.process import Answered, Process, WorkerDied
 from internals.deploy.serve.servable import signatures_of
 from internals.deploy.serve.worker import frame
 
+Outcome = dict[str, np.ndarray] | SignatureError | ServeError
+"""What comes of a batch: results, or why there are none."""
 PATIENCE = (0.0, 0.5, 2.0, 5.0)
 """Seconds before each attempt to start again a process that died; then the version has failed."""
 
@@ -84,22 +86,29 @@ class Worker(Process):
         self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
         self.busy = False
 
-    async def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, signature: str, arrays: Mapping[str, np.ndarray], done: Callable[[Outcome], None]) -> None:
         """Run one batch.
 
-        Raises
-        ------
-        SignatureError
-            The arrays don't fit.
-        ModelFailed
-            The model raised an error, or took too long.
-        WorkerDied
-            The process ended before it answered.
+        Parameters
+        ----------
+        signature : str
+        arrays : mapping of str to array
+        done : callable
+            Called with the results; or with `SignatureError` if the arrays don't fit, `ModelFailed` if the model raised
+            an error or took too long, `WorkerDied` if the process ended before it answered.
         """
-        answer, results = await self.ask(frame({"signature": signature}, arrays), "run", self.program.limit)
-        if "error" in answer:
-            raise (SignatureError if answer.get("bad_request") else ModelFailed)(answer["error"])
-        return results
+
+        def ran(outcome: Answered | ServeError) -> None:
+            if isinstance(outcome, ServeError):
+                done(outcome)
+                return
+            answer, results = outcome
+            if "error" in answer:
+                done((SignatureError if answer.get("bad_request") else ModelFailed)(answer["error"]))
+            else:
+                done(results)
+
+        self.send(frame({"signature": signature}, arrays), "run", self.program.limit, ran)
 
 
 class Pool:
@@ -110,7 +119,7 @@ class Pool:
     program : Program
     count : int
     changed : callable
-        Called when a worker becomes free.
+        Called when a process that was started again is ready.
     lost : callable of str
         Called when processes die and can't be started again, with the reason.
     """
@@ -149,34 +158,20 @@ class Pool:
             self._replace(worker)
         return None
 
-    async def run(self, worker: Worker, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run one batch on a free worker; a process that dies, or is stopped, is replaced.
+    def run(
+        self, worker: Worker, signature: str, arrays: Mapping[str, np.ndarray], done: Callable[[Outcome], None]
+    ) -> None:
+        """Run one batch on a free worker, see `Worker.run`; a process that dies, or is stopped, is replaced."""
 
-        Raises
-        ------
-        SignatureError, ModelFailed, WorkerDied
-        """
-        worker.busy = True
-        try:
-            results = await worker.run(signature, arrays)
-        except SignatureError:
-            self._is_free(worker)
-            raise
-        except ModelFailed:
-            if worker.is_dead:
+        def ran(outcome: Outcome) -> None:
+            if isinstance(outcome, WorkerDied) or (isinstance(outcome, ModelFailed) and worker.is_dead):
                 self._replace(worker)
             else:
-                self._is_free(worker)
-            raise
-        except BaseException:
-            self._replace(worker)
-            raise
-        self._is_free(worker)
-        return results
+                worker.busy = False
+            done(outcome)
 
-    def _is_free(self, worker: Worker) -> None:
-        worker.busy = False
-        self.changed()
+        worker.busy = True
+        worker.run(signature, arrays, ran)
 
     def _replace(self, worker: Worker) -> None:
         worker.kill()

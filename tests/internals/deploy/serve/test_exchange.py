@@ -2,80 +2,67 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from types import SimpleNamespace
 
-from internals.deploy.serve.answers import Answer
+from internals.deploy.serve.exchanged import Answer, Asked
 from internals.deploy.serve.http import Exchange, Held
 from internals.deploy.serve.server import Settings
 
 
 class Wire:
-    """A connection that remembers what was written."""
+    """A connection that remembers what was written; it is always the turn of who asks."""
 
     def __init__(self):
-        self.stream = SimpleNamespace(refused=False, closed=False, close=lambda: setattr(self.stream, "closed", True))
         self.written = []
 
-    def write_headers(self, line, headers, body):
-        self.written.append((line.code, json.loads(body)))
-        return SimpleNamespace(done=lambda: True)
+    def is_turn_of(self, exchange):
+        return True
 
-    def finish(self):
+    def no_hurry(self):
         pass
+
+    def reply(self, head, body):
+        self.written.append((int(head.split()[1]), json.loads(body)))
 
 
 def begun(held, asked, wire=None):
     """A request whose header has come."""
 
-    async def answer(request):
+    def begin(request, done):
         asked.append(request.body)
-        return Answer(b"{}")
+        done(Answer(b"{}"))
 
-    server = SimpleNamespace(settings=Settings(largest=1000), draining=False)
-    exchange = Exchange(SimpleNamespace(server=server, answer=answer), wire or Wire(), held)
-    exchange.headers_received(SimpleNamespace(method="POST", path="/x"), Headers())
+    answers = SimpleNamespace(server=SimpleNamespace(settings=Settings(largest=1000), draining=False), begin=begin)
+    exchange = Exchange(answers, wire or Wire(), held, Asked("POST", "/x", {"host": "x"}))
+    exchange.header(100, "1.1", keep=True)
     return exchange
 
 
-class Headers(dict):
-    """Of a request in chunks."""
-
-    def get_all(self):
-        return []
-
-
 def test_all_bodies_together_are_bounded_and_make_room_when_they_are_answered():
-    async def tried():
-        held, asked, wire = Held(1500), [], Wire()
-        first, second = begun(held, asked), begun(held, asked, wire)
-        first.data_received(b"1" * 900)
-        second.data_received(b"2" * 500)
-        assert (held.size, wire.written) == (1400, [])
-        second.data_received(b"2" * 200)
-        ((status, body),) = wire.written
-        assert (status, "have more than 1,500 bytes" in body["error"]) == (503, True)
-        assert held.size == 900
-        second.data_received(b"2" * 500)  # what still comes is not kept
-        second.finish()
-        assert (held.size, wire.stream.closed) == (900, True)
-        first.finish()
-        await first._task
-        assert (held.size, asked) == (0, [b"1" * 900])
-
-    asyncio.run(tried())
+    held, asked, wire = Held(1500), [], Wire()
+    first, second = begun(held, asked), begun(held, asked, wire)
+    first.data(b"1" * 900)
+    second.data(b"2" * 500)
+    assert (held.size, wire.written) == (1400, [])
+    second.data(b"2" * 200)
+    ((status, body),) = wire.written
+    assert (status, "have more than 1,500 bytes" in body["error"]) == (503, True)
+    assert (second.last, second.lingers) == (True, True)
+    assert held.size == 900
+    second.data(b"2" * 500)  # what still comes is not kept
+    second.finish()
+    assert (held.size, len(wire.written)) == (900, 1)
+    first.finish()
+    assert (held.size, asked) == (0, [b"1" * 900])
 
 
 def test_a_client_that_leaves_makes_room():
-    async def tried():
-        held, asked = Held(1500), []
-        for _ in range(3):
-            exchange = begun(held, asked)
-            exchange.data_received(b"1" * 900)
-            assert held.size == 900
-            exchange.on_connection_close()
-            assert held.size == 0
-        assert asked == []
-
-    asyncio.run(tried())
+    held, asked = Held(1500), []
+    for _ in range(3):
+        exchange = begun(held, asked)
+        exchange.data(b"1" * 900)
+        assert held.size == 900
+        exchange.leave()
+        assert held.size == 0
+    assert asked == []

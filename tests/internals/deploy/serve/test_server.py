@@ -210,6 +210,8 @@ def test_a_drain_waits_until_a_large_answer_is_read(serve, tmp_path):
 def test_a_request_is_held_from_its_body_to_its_answer(tmp_path, monkeypatch, phase):
     """While its JSON is read or written elsewhere, neither its version goes nor does the server end."""
     save_version(tmp_path / "m", 1)
+    rows = np.random.default_rng(8).normal(size=(6_000, FEATURES)).astype("f")
+    large = json.dumps({"instances": rows.tolist()}).encode()
 
     async def tried():
         server = Server(tmp_path, Settings(poll=0, keep=1))
@@ -224,8 +226,8 @@ def test_a_request_is_held_from_its_body_to_its_answer(tmp_path, monkeypatch, ph
                 return await done(*arguments)
 
             monkeypatch.setattr(server.bodies, phase, slow)
-            asking = asyncio.create_task(Answers(server).answer(Asked("POST", PREDICT, {}, body(1))))
-            await entered.wait()
+            asking = asyncio.create_task(Answers(server).answer(Asked("POST", PREDICT, {}, large)))
+            await asyncio.wait_for(entered.wait(), PATIENCE)
             save_version(tmp_path / "m", 2)
             server.refresh()
             await server.settled()
@@ -244,7 +246,7 @@ def test_a_request_is_held_from_its_body_to_its_answer(tmp_path, monkeypatch, ph
 
     answer = asyncio.run(tried())
     assert answer.status == 200, answer.body
-    assert is_right(1)(1, answer.body)
+    np.testing.assert_allclose(json.loads(answer.body)["predictions"], rows @ weight(1), rtol=1e-3, atol=1e-5)
 
 
 def test_a_full_queue_is_a_429_and_a_late_answer_a_504(serve, tmp_path):
