@@ -19,6 +19,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +96,10 @@ def main() -> None:
                 path = Path(folder) / "model"
                 save(path, model, signatures(width), form=form)
                 size = read(path)
-                from_disk = [
-                    median_ms(size, lambda path=path, one=one: one(path), lambda path=path: forget(path))  # type: ignore[misc]
-                    for one in (read, load)
-                ]
-                again = [median_ms(size, lambda path=path, one=one: one(path)) for one in (read, load)]  # type: ignore[misc]
-                others = [
-                    median_ms(size, lambda path=path, how=how: load(path, verify=how)) for how in ("sha256", False)
-                ]  # type: ignore[misc]
+                both = (partial(read, path), partial(load, path))
+                from_disk = [median_ms(size, one, partial(forget, path)) for one in both]
+                again = [median_ms(size, one) for one in both]
+                others = [median_ms(size, partial(load, path, verify=how)) for how in ("sha256", False)]
                 x = np.zeros((1, width), np.float32)
                 assert load(path).signatures["serve"](x=x)["output"].shape == (1, width)
             found = [*from_disk, from_disk[1] / from_disk[0], *again, again[1] / again[0], *others]

@@ -244,6 +244,9 @@ def memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+_OUTSIDE = frozenset("/\\\0:")
+
+
 def check_name(name: Any) -> None:
     """Refuse a file name that could lead out of the directory.
 
@@ -253,7 +256,7 @@ def check_name(name: Any) -> None:
     """
     if not isinstance(name, str) or not name or len(name) > 200 or name.startswith(".") or not name.isprintable():
         raise FormatError(f"load: {name!r} is no file name that a saved model may have.")
-    if any(part in name for part in ("/", "\\", "\0", ":")):
+    if not _OUTSIDE.isdisjoint(name):
         raise FormatError(f"load: {name!r} leads out of the directory; names have no slashes or colons.")
 
 

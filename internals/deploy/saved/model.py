@@ -267,7 +267,8 @@ def load(path: str | os.PathLike[str], *, verify: bool | str = True) -> SavedMod
 
 
 def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel:
-    described = read_manifest(str(folder_path / manifests.NAME), folder.read(manifests.NAME, manifests.LARGEST))
+    named = f"{folder_path}{os.sep}"
+    described = read_manifest(named + manifests.NAME, folder.read(manifests.NAME, manifests.LARGEST))
     missing = unknown_operations(described.operations)
     if missing:
         raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
@@ -286,8 +287,8 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel
         if name.startswith(f"{ASSETS}/"):
             _check(folder_path, described, name, *folder.digest(name))
             assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
-    arrays = arrays_in(str(folder_path / WEIGHTS), memoryview(data))
-    graph = read_graph(str(folder_path / described.graph), graph_bytes, arrays)
+    arrays = arrays_in(named + WEIGHTS, memoryview(data))
+    graph = read_graph(named + described.graph, graph_bytes, arrays)
     content = Content(graph, {}, _values(folder_path, graph, described, arrays), described.variables, assets)
     content.signatures = dict(_ends(folder_path, graph, described))
     return SavedModel(content, path=folder_path, version=described.version)

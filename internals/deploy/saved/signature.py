@@ -20,6 +20,9 @@ LARGEST = 2**40
 """More entries along one axis than any machine's memory has."""
 
 
+_NO_SHAPES, _WHOLE = (int, str), (int, np.integer)
+
+
 class TensorSpec:
     """The shape and dtype of one input or output.
 
@@ -38,10 +41,10 @@ class TensorSpec:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Sequence[Size], dtype: Any = "float32") -> None:
-        if isinstance(shape, int | str) or not isinstance(shape, Sequence):
+        if isinstance(shape, _NO_SHAPES) or not isinstance(shape, Sequence):
             raise TypeError(f"TensorSpec: shape must be a tuple, got {shape!r}. One axis of that size is ({shape!r},).")
         for size in shape:
-            whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+            whole = isinstance(size, _WHOLE) and not isinstance(size, bool)
             if not (size is None or whole or (isinstance(size, str) and size.isidentifier())):
                 raise TypeError(
                     f"TensorSpec: sizes are whole numbers, names or None, got {size!r} in {tuple(shape)!r}."
