@@ -255,7 +255,7 @@ class Reader:
 
     def _check(self, record: dict[str, Any]) -> None:
         if self._deepest is not None:
-            check_depth(record, self._deepest - 2)
+            check_depth(record, self._deepest, 2)
         check_record(record)
 
     def function(self, name: str, line: str) -> Function:
@@ -280,7 +280,7 @@ class Reader:
     def _first(self, graph: Graph, record: dict[str, Any], inputs: Sequence[Any]) -> Node:
         """A node of a row that is like none before, of whose record it is known that only the attributes may be odd."""
         if self._deepest is not None:
-            check_depth(record.get("attrs"), self._deepest - 3)
+            check_depth(record.get("attrs"), self._deepest, 3)
         return self._checked(graph, record, inputs)
 
     def _make(self, graph: Graph, record: dict[str, Any]) -> None:

@@ -52,14 +52,14 @@ def check_record(record: Mapping[str, Any]) -> None:
         )
 
 
-def check_depth(value: Any, most: int) -> None:
-    """Refuse values of lists and objects that are nested deeper than that.
+def check_depth(value: Any, most: int, depth: int = 0) -> None:
+    """Refuse values of lists and objects that are nested deeper than that; this one lies in `depth` others.
 
     Raises
     ------
     GraphError
     """
-    layer, depth = [value] if type(value) in _NESTED else [], 0
+    layer = [value] if type(value) in _NESTED else []
     while layer:
         depth += 1
         if depth > most:

@@ -104,6 +104,14 @@ def test_the_fast_checksum_sees_damage() -> None:
         changed(lambda d, at=at, swapped=two + one: d.__setitem__(slice(at * ROW, (at + 2) * ROW), swapped))
 
 
+@pytest.mark.parametrize("size", [0, 1, ROW - 1, ROW, 3 * ROW + 8, 1024 * ROW - 1, 1024 * ROW, 1025 * ROW + 1])
+def test_the_fast_checksum_of_files_that_were_saved_stays(size: int) -> None:
+    """The SHA-256 of the sums along rows and down columns, of words whose first byte counts least."""
+    data = np.random.default_rng().bytes(size)
+    rows = np.frombuffer(data + bytes(-size % ROW), "<u8").reshape(-1, ROW // 8)
+    assert sums(data) == checksum(rows.sum(1).tobytes() + rows.sum(0).tobytes())
+
+
 @pytest.mark.parametrize("verify", [True, "sha256", False])
 def test_how_weights_are_verified(text_model: Path, verify: Any) -> None:
     """One checksum or the other sees a weight that was changed; without, it is not looked for."""
@@ -156,6 +164,10 @@ def test_weights_larger_than_memory_are_refused_before_memory_is_asked_for(
 DEEP = "[" * 5000 + "]" * 5000
 
 
+def nested(levels: int) -> Any:
+    return [nested(levels - 1)] if levels else 1
+
+
 def chain(count: int) -> dict[str, Any]:
     """Functions that use the next one twice: a few lines, and a program without end."""
     node = {
@@ -193,6 +205,11 @@ GRAPHS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a node that is missing": (lambda g: g["nodes"][-1].update(inputs=[{"node": "nobody"}] * 3), "no node is called"),
     "another shape than is said": (lambda g: g["nodes"][-1].update(type=["float32[7, 7]"]), "is said to be"),
     "deep nesting": (set_attr("depth", "DEEP"), "nested more than|recursion"),
+    "deep nesting beside the nodes": (lambda g: g.update(more=[nested(63)]), "nested more than 64"),
+    "deep nesting in a node": (lambda g: g["nodes"][1].update(more=nested(63)), "nested more than 64"),
+    "deep nesting in an attribute": (set_attr("depth", nested(61)), "nested more than 64"),
+    "deep nesting in a function": (
+        lambda g: g["functions"].update(f={"nodes": [], "more": nested(62)}), "nested more than 64"),
     "no nodes": (lambda g: g.pop("nodes") and None, "missing or of the wrong kind"),
     "nodes that are text": (lambda g: g.update(nodes="abc"), "wrong kind"),
     "inputs that are a number": (lambda g: g["nodes"][-1].update(inputs=7), "wrong kind"),
