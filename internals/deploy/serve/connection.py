@@ -76,8 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = shared.parser(self)
         self._queue: deque[Exchange] = deque()
         self._reading: Exchange | None = None
-        self._path, self._headers = b"", dict[str, str]()
-        self._in_header = self._paused = self._full = self._replied = self._deaf = self._lingers = False
+        self._path, self._headers, self._framing = b"", dict[str, str](), b""
+        self._again = self._in_header = self._paused = self._full = self._replied = self._deaf = self._lingers = False
         self._came = self._header = 0
         self._due = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
             except self._shared.upgrade as error:
                 # It asks for another protocol too. That is no duty: the request is answered as it is.
                 data = data[error.args[0] :]
-                self._parser = self._shared.parser(self)
+                self._read_on()
                 continue
             except self._shared.broken as error:
                 if exchange := self._unreadable():
@@ -127,6 +127,14 @@ class Connection(asyncio.BufferedProtocol):
             if self._came > UNFINISHED and (exchange := self._unreadable()):
                 kind, what = (LongPath, "address") if len(self._path) > LARGEST_PATH else (LongHeader, "header")
                 exchange.refuse(kind(f"the {what} is longer than the server takes."))
+
+    def _read_on(self) -> None:
+        """Read what follows a header that asks for another protocol: httptools takes it for that, a body too."""
+        self._parser = self._shared.parser(self)
+        if self._framing:
+            self._again = True
+            self._parser.feed_data(b"POST / HTTP/1.1\r\n" + self._framing + b"\r\n\r\n")
+            self._again, self._framing = False, b""
 
     def pause_writing(self) -> None:
         """The client does not read as fast as it is answered. It has as long for it as for asking."""
@@ -143,6 +151,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
+        if self._again:
+            return
         self._in_header, self._came, self._header = True, 0, 0
         self._path, self._headers = b"", {}
         if self._queue and not self._paused:
@@ -151,7 +161,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_url(self, part: bytes) -> None:
         """A part of the address."""
-        self._path += part
+        if self._in_header:
+            self._path += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of the header, or of what comes after a body in chunks, which nobody asks for."""
@@ -163,8 +174,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """The body follows."""
+        if self._again:
+            return
         self._in_header = False
         parser = self._parser
+        if parser.should_upgrade():
+            for name in ("content-length", "transfer-encoding"):
+                if self._headers.get(name, "0") != "0":
+                    self._framing = f"{name}: {self._headers[name]}".encode("latin-1")
         self._reading = exchange = self._exchange(parser.get_method().decode("latin-1"))
         if self._queue[0] is exchange:
             self._wait(self._idle)
@@ -177,6 +194,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        if self._framing:
+            return
         exchange, self._reading = self._reading, None
         if self._lingers:
             self._transport.close()

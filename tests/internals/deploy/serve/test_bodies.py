@@ -45,16 +45,10 @@ def reader():
     return one
 
 
-def test_a_small_body_starts_no_process():
-    async def scenario(bodies):
-        before = psutil.Process().children()
-        _, arrays, _ = await read(bodies, json.dumps({"instances": ROWS[:2].astype(float).tolist()}).encode())
-        written = await bodies.write({"y": ROWS[:2]}, rest.PREDICT, rest.ROW, [])
-        assert psutil.Process().children() == before
-        return arrays["x"], json.loads(written)["predictions"]
-
-    for came in run(scenario):
-        np.testing.assert_array_equal(np.float32(came), ROWS[:2])
+def test_what_is_small_is_read_and_written_here():
+    small = json.dumps({"instances": ROWS[:2].astype(float).tolist()}).encode()
+    assert (Bodies.reads_here(small), Bodies.reads_here(BODY)) == (True, False)
+    assert (Bodies.writes_here({"y": ROWS[:2]}), Bodies.writes_here({"y": ROWS[:2], "z": ROWS})) == (True, False)
 
 
 @pytest.mark.slow
