@@ -5,7 +5,13 @@ header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA
 
 "Read" is ``read_bytes`` of each file. The first columns are from the disk, as a server reads a model that it starts
 with: before them the files are put out of memory (posix_fadvise). Those that say "again" are of files that are in
-memory. There the nodes of the graph, about 35 microseconds each, are most of the time of a small model.
+memory. Before each reading and each loading, what earlier ones left is collected: a model that was dropped holds its
+memory until then, and one that is loaded beside it has to wait for new memory, which reading has not.
+
+From the disk, every row is within the goal (0.9 to 1.4); of files in memory, those from 25 MB on (1.0 to 1.8). The
+model of 2 MB takes 2.1 to 2.4 times as long as its bytes: half a millisecond is reading, a sixth is the checksum, and
+nearly half a millisecond does not depend on the size of the weights: the manifest, the header, and the nodes, of which
+each kind is checked in all ways once. torch and onnxruntime, which check no sums, take 4 and 3 milliseconds for it.
 """
 
 from __future__ import annotations
