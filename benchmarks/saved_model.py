@@ -13,7 +13,7 @@ as long.)
 From the disk, every row is within the goal (0.9 to 1.4); of files in memory, those from 25 MB on (1.0 to 1.8). The
 model of 2 MB takes 2.1 to 2.4 times as long as its bytes: half a millisecond is reading, a sixth is the checksum, and
 nearly half a millisecond does not depend on the size of the weights: the manifest, the header, and the nodes, of which
-each kind is checked in all ways once. torch and onnxruntime, which check no sums, take 4 and 3 milliseconds for it.
+each kind is checked in all ways once. torch.jit and onnxruntime take 4 and 3 milliseconds to load it.
 """
 
 from __future__ import annotations
