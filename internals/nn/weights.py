@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,13 @@ def save_arrays(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], 
 def array_bytes(arrays: Mapping[str, np.ndarray], **metadata: str) -> bytes:
     """Arrays as the bytes of a safetensors file; see `save_arrays`."""
     safetensors = _safetensors()
-    wrong = [name for name, array in arrays.items() if np.asarray(array).dtype.name not in _DTYPES.values()]
-    if wrong:
-        raise TypeError(f"save_arrays: {wrong[0]} is {np.asarray(arrays[wrong[0]]).dtype}, which safetensors has not.")
     # Contiguous, and 0-d where they were: numpy.ascontiguousarray would make those 1-d.
     whole = {name: np.array(array, order="C", copy=None) for name, array in arrays.items()}
+    for name, array in whole.items():
+        try:
+            code_of(array.dtype)
+        except TypeError:
+            raise TypeError(f"save_arrays: {name} is {array.dtype}, which safetensors has not.") from None
     data: bytes = safetensors.numpy.save(whole, {key: str(value) for key, value in metadata.items()})
     return data
 
@@ -213,6 +216,21 @@ def dtype_named(code: str) -> np.dtype:
             raise ImportError("NumPy has no bfloat16 of its own: pip install ml-dtypes") from None
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(_DTYPES[code])
+
+
+@lru_cache(100)
+def code_of(dtype: np.dtype) -> str:
+    """The format's code of a dtype, whatever its byte order.
+
+    Raises
+    ------
+    TypeError
+        It has none.
+    """
+    for code, name in _DTYPES.items():
+        if name == dtype.name:
+            return code
+    raise TypeError(f"safetensors has no {dtype}.")
 
 
 def _safetensors() -> Any:

@@ -18,6 +18,8 @@ log = logging.getLogger("internals.deploy.serve")
 
 BACKLOG = 1024
 """Connections that the system holds until they are taken."""
+AT_ONCE = 64
+"""Connections that are taken before others have their turn."""
 OWN_FILES = 256
 """Files that the server itself may need open: workers, versions that load, connections that are refused."""
 REFUSED = 4
@@ -65,6 +67,8 @@ class Listener:
         self._most, self._shared = most, Shared(answers)
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._again: asyncio.TimerHandle | None = None
 
     def listen(self, host: str, port: int) -> int:
         """Listen on an address; the port, which is a free one for port 0.
@@ -81,42 +85,57 @@ class Listener:
             raise OSError(error.errno, why) from None
         found.setblocking(False)
         self._sockets.append(found)
-        self._keep(self._take_from(found))
+        self._listen_on(found)
         taken: int = found.getsockname()[1]
         return taken
 
-    async def _take_from(self, listening: socket.socket) -> None:
+    def _take_from(self, listening: socket.socket) -> None:
+        """Take the connections that have come; the loop calls this while there are more."""
         loop = asyncio.get_running_loop()
-        while True:
+        for _ in range(AT_ONCE):
             try:
-                connection, _ = await loop.sock_accept(listening)
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
             except ConnectionAbortedError:
                 continue
             except OSError as error:  # no files or memory left: others must go first
                 log.error("no connection taken", extra={"about": {"event": "connections", "error": str(error)}})
-                await asyncio.sleep(PAUSE)
-                continue
-            if len(self._shared.open) < self._most:
+                loop.remove_reader(listening)
+                self._again = loop.call_later(PAUSE, self._listen_on, listening)
+                return
+            connection.setblocking(False)
+            if len(self._shared.open) + len(self._opening) < self._most:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                try:
-                    await loop.connect_accepted_socket(lambda: Connection(self._shared), connection)
-                except OSError:  # the client has left already
-                    connection.close()
+                self._keep(self._open(connection), self._opening)
             elif len(self._tasks) <= min(OWN_FILES, self._most) // REFUSED:
-                self._keep(_refuse(connection, self._most))
+                self._keep(_refuse(connection, self._most), self._tasks)
             else:
                 connection.close()
 
-    def _keep(self, work: Any) -> None:
+    def _listen_on(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._take_from, listening)
+
+    async def _open(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(lambda: Connection(self._shared), connection)
+        except OSError:  # the client has left already
+            connection.close()
+
+    def _keep(self, work: Any, where: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        where.add(task)
+        task.add_done_callback(where.discard)
 
     async def close(self, seconds: float = 0.0) -> None:
         """Take no more connections, and close those there are, when answers are read or some seconds are over."""
-        for task in self._tasks:
+        if self._again is not None:
+            self._again.cancel()
+        for task in self._tasks | self._opening:
             task.cancel()
         for one in self._sockets:
+            asyncio.get_running_loop().remove_reader(one)
             one.close()
         end = time.monotonic() + seconds
         while any(one.writing for one in self._shared.open) and time.monotonic() < end:

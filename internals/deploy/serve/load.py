@@ -88,6 +88,17 @@ class Connection:
         self._timeout = timeout
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Open it, unless it is.
+
+        Raises
+        ------
+        OSError, TimeoutError
+        """
+        if self._streams is None:
+            self._streams = await asyncio.wait_for(asyncio.open_connection(self._host, self._port), self._timeout)
+        return self._streams
+
     async def send(self, body: bytes | None, kind: str = "application/json") -> tuple[int, bytes]:
         """Send a request, POST with a body and else GET; the status and the body of the answer.
 
@@ -96,9 +107,7 @@ class Connection:
         OSError, EOFError, TimeoutError
             There was none.
         """
-        if self._streams is None:
-            self._streams = await asyncio.wait_for(asyncio.open_connection(self._host, self._port), self._timeout)
-        reader, writer = self._streams
+        reader, writer = await self.open()
         head = f"{'GET' if body is None else 'POST'} {self._target} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n"
         length = "" if body is None else f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
         try:
@@ -191,6 +200,7 @@ async def open_loop(
     check: Check | None = None,
     seed: int = 0,
     even: bool = False,
+    connections: int = 0,
     headers: Any = None,
     kind: str = "application/json",
 ) -> Report:
@@ -200,8 +210,13 @@ async def open_loop(
     ----------
     even : bool
         Equal pauses in place of random ones: what is late then is not late because requests came at once.
+    connections : int
+        How many are open when it begins, as between servers that know each other; where none is free, one more is
+        opened, and the time for it is the request's.
     """
-    report, free = Report(), list[Connection]()
+    report, free = Report(), [Connection(url, headers) for _ in range(connections)]
+    for connection in free:
+        await connection.open()
     began = time.perf_counter()
 
     async def request(number: int, due: float) -> None:

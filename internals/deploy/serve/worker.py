@@ -1,7 +1,7 @@
 """The process that runs a model: ``python -m internals.deploy.serve.worker SOCKET``, started by `workers`.
 
-It reads a frame, runs, writes a frame, one at a time. A frame is a header in JSON and arrays in the bytes of a
-safetensors file, each with its length before it. It ends when its socket does, so that it never outlives the server.
+It reads a frame, runs, writes a frame, one at a time. A frame is the lengths of a header and of arrays, the header in
+JSON, and the arrays' bytes, one behind the other. It ends when its socket does, so that it never outlives the server.
 """
 
 from __future__ import annotations
@@ -20,23 +20,35 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError, SignatureError
-from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.serve.servable import Servable, described, run, servable_at, warm_up
-from internals.nn.weights import array_bytes
+from internals.nn.weights import code_of, dtype_named
 
 HEAD = struct.Struct("<QQ")
+ARRAYS = "arrays"
 
 
 def frame(fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
     """The bytes of a frame."""
-    header = json.dumps(fields).encode()
-    body = array_bytes(arrays) if arrays else b""
-    return HEAD.pack(len(header), len(body)) + header + body
+    if not arrays:
+        header = json.dumps(fields).encode()
+        return HEAD.pack(len(header), 0) + header
+    # Of ends that are both ours, and both of one machine: no file's format is needed.
+    whole = {
+        name: np.array(array, array.dtype.newbyteorder("="), order="C", copy=None) for name, array in arrays.items()
+    }
+    about = [(name, code_of(array.dtype), array.shape) for name, array in whole.items()]
+    header = json.dumps({**fields, ARRAYS: about}).encode()
+    parts = [array.tobytes() for array in whole.values()]
+    return b"".join((HEAD.pack(len(header), sum(map(len, parts))), header, *parts))
 
 
 def opened(header: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What `frame` packed; arrays are read-only and lie in `body`."""
-    return json.loads(header), arrays_in("frame", memoryview(body)) if body else {}
+    fields, arrays, at = json.loads(header), {}, 0
+    for name, code, shape in fields.pop(ARRAYS, ()):
+        array = arrays[name] = np.ndarray(shape, dtype_named(code), body, at)
+        at += array.nbytes
+    return fields, arrays
 
 
 def next_frame(connection: socket.socket) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
