@@ -22,6 +22,7 @@ import asyncio
 import hmac
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -95,8 +96,8 @@ class Answers:
             To call when the client left; then `done` is not called any more.
         """
         try:
-            path = unquote(_ABSOLUTE.sub("", asked.path.partition("?")[0]), errors="replace")
-            if found := _MODEL.fullmatch(path):
+            path, found = _place(asked.path)
+            if found is not None:
                 return self._of_model(asked, found, done)
             if found := _ADMIN.fullmatch(path):
                 return self._operate(asked, found["name"], done)
@@ -216,6 +217,13 @@ def signature_defs(version: Version) -> dict[str, Any]:
         }
         for name, one in version.runner.signatures.items()
     }
+
+
+@lru_cache(256)
+def _place(address: str) -> tuple[str, re.Match[str] | None]:
+    """The path of an address, and what it says of a model."""
+    path = unquote(_ABSOLUTE.sub("", address.partition("?")[0]), errors="replace")
+    return path, _MODEL.fullmatch(path)
 
 
 def _nothing() -> None:

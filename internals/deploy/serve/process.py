@@ -90,6 +90,11 @@ class Process:
         For its linear algebra.
     more : sequence of str
         Arguments after the socket.
+
+    Attributes
+    ----------
+    is_gone : bool
+        Its socket has ended, as it does with the process. Unlike `is_dead` this asks nobody.
     """
 
     def __init__(self, module: str, called: str, threads: int = 1, more: Sequence[str] = ()) -> None:
@@ -100,6 +105,7 @@ class Process:
         self._waits: Callable[[Answered | ServeError], None] | None = None
         self._limit: asyncio.TimerHandle | None = None
         self._dying: asyncio.Task[None] | None = None
+        self.is_gone = False
 
     @property
     def pid(self) -> int | None:
@@ -172,7 +178,7 @@ class Process:
         loop = asyncio.get_running_loop()
         self._waits = done
         self._limit = loop.call_later(limit, self._too_long, what, limit)
-        if self._transport.is_closing():
+        if self.is_gone:
             loop.call_soon(self._lost)
         else:
             self._transport.write(data)
@@ -211,6 +217,7 @@ class Process:
             done(ModelFailed(f"{self._called} took more than {limit:g} s to {what} and was stopped"))
 
     def _lost(self) -> None:
+        self.is_gone = True
         if self._waits is not None and self._dying is None:
             self._dying = asyncio.ensure_future(self._died())
 
@@ -228,6 +235,7 @@ class Process:
 
     def kill(self) -> None:
         """End the process now; it has nothing to save."""
+        self.is_gone = True
         if self._transport is not None:
             self._transport.close()
         if self._process is not None:

@@ -34,8 +34,9 @@ class Job:
     signature: str
     arrays: Arrays
     done: Callable[[Outcome], None] | None
+    deadline: float
+    among: set[Job]
     tries: int = 0
-    timer: asyncio.TimerHandle | None = None
 
     @property
     def over(self) -> bool:
@@ -45,8 +46,7 @@ class Job:
     def end(self, outcome: Outcome | None = None) -> None:
         """Tell it, the first time; without an outcome, nobody wants to hear."""
         done, self.done = self.done, None
-        if self.timer is not None:
-            self.timer.cancel()
+        self.among.discard(self)
         if done is not None and outcome is not None:
             done(outcome)
 
@@ -96,6 +96,8 @@ class Runner:
         self.running = 0
         self._fill = dict(fill or {})
         self._timer: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._jobs: set[Job] = set()
         self._dead = ""
 
     @property
@@ -162,11 +164,11 @@ class Runner:
         if deadline <= now:
             raise TooLate("the deadline came before the request was queued.")
         joiner = self.joiners[signature]
-        job = Job(signature, arrays, done)
+        job = Job(signature, arrays, done, deadline, self._jobs)
         request = Request(joiner.rows(arrays), (signature, joiner.key(arrays)), deadline, job, alone=not joiner.batched)
         self.batcher.submit(now, request)
-        if deadline < math.inf:
-            job.timer = loop.call_at(deadline, self._late, request)
+        self._jobs.add(job)
+        self._look_at(deadline)
         self._dispatch()
         return request
 
@@ -176,22 +178,38 @@ class Runner:
             request.payload.end()
             self.batcher.cancel(request)
 
-    def _late(self, request: Request) -> None:
-        self.batcher.expire(asyncio.get_running_loop().time())
-        request.payload.end(TooLate("the deadline came before the answer."))
+    def _look_at(self, deadline: float) -> None:
+        """See to it that a deadline is noticed; one timer for all, for nearly all are answered long before."""
+        if deadline < math.inf and (self._expiry is None or self._expiry.when() > deadline):
+            if self._expiry is not None:
+                self._expiry.cancel()
+            self._expiry = asyncio.get_running_loop().call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now = asyncio.get_running_loop().time()
+        for job in [one for one in self._jobs if one.deadline <= now]:
+            job.end(TooLate("the deadline came before the answer."))
+        self.batcher.expire(now)
+        self._look_at(min((one.deadline for one in self._jobs), default=math.inf))
 
     def _dispatch(self) -> None:
         """Give out batches while workers are free; come back when the next is due."""
         loop = asyncio.get_running_loop()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         while (due := self.batcher.next_due()) is not None and (worker := self.pool.free()) is not None:
             batch = self.batcher.take(loop.time())
-            if not batch:
-                self._timer = loop.call_at(due, self._dispatch)
-                return
-            self._run(worker, batch)
+            if batch:
+                self._run(worker, batch)
+                continue
+            if self._timer is None or self._timer.when() > due:
+                if self._timer is not None:
+                    self._timer.cancel()
+                self._timer = loop.call_at(due, self._is_due)
+            return
+
+    def _is_due(self) -> None:
+        self._timer = None
+        self._dispatch_on()
 
     def _dispatch_on(self) -> None:
         """The same where nobody is there to hear of a batcher of one's own that fails; who waits has a deadline."""
@@ -271,7 +289,8 @@ class Runner:
 
     def close(self) -> None:
         """End the processes; who still waits is refused."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._expiry):
+            if timer is not None:
+                timer.cancel()
         self._refuse_all(Unavailable("the version was taken away."))
         self.pool.close()

@@ -152,8 +152,10 @@ class Pool:
 
     def free(self) -> Worker | None:
         """A worker that has nothing to do. One that died while it was idle is replaced, and takes no request along."""
-        for worker in [one for one in self.workers if not one.busy]:
-            if not worker.is_dead:
+        for worker in list(self.workers):
+            if worker.busy:
+                continue
+            if not worker.is_gone:
                 return worker
             self._replace(worker)
         return None
