@@ -17,6 +17,7 @@ from internals.deploy.serve.exchanged import Asked
 from internals.deploy.serve.http import (
     LARGEST_HEADER,
     LARGEST_PATH,
+    MOST_NAMES,
     Exchange,
     Held,
     LongHeader,
@@ -30,9 +31,11 @@ LINGER = 30.0
 """Seconds that are waited, at most, for the rest of a body that is refused: most clients read no answer before they
 have sent all, and would find the connection broken in place of the reason."""
 GOODBYE = 1.0
-"""Seconds for a client that speaks no HTTP to read that it does not."""
+"""Seconds for a client that has sent what nobody wants to read its answer: it would find the connection broken in place
+of the answer."""
 UNFINISHED = 4 * (LARGEST_HEADER + LARGEST_PATH)
-"""Bytes of a header after which nobody waits for its end. Shorter ones are read whole, so that the answer can count."""
+"""Bytes of a header, or of what is no body, after which nobody waits for the end. Shorter headers are read whole, so
+that the answer can count."""
 
 
 class Shared:
@@ -63,6 +66,7 @@ class Shared:
         self.open: set[Connection] = set()
         self.parser: Any = httptools.HttpRequestParser
         self.broken: Any = httptools.HttpParserError
+        self.fault: Any = httptools.HttpParserCallbackError
         self.upgrade: Any = httptools.HttpParserUpgrade
         self.buffer = memoryview(bytearray(BUFFER))
 
@@ -77,7 +81,10 @@ class Connection(asyncio.BufferedProtocol):
         self._queue: deque[Exchange] = deque()
         self._reading: Exchange | None = None
         self._path, self._headers, self._framing = b"", dict[str, str](), b""
-        self._again = self._in_header = self._paused = self._full = self._replied = self._deaf = self._lingers = False
+        self._again = self._in_header = self._paused = self._full = self._replied = self._lingers = False
+        self._deaf = False  # no more requests are taken
+        self._behind = False  # and something came that might have been one
+        self._feeding = self._rests = False
         self._came = self._header = 0
         self._due = math.inf
         self._timer: asyncio.TimerHandle | None = None
@@ -100,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
             one.leave()
         self._queue.clear()
         self._reading = None
-        self._deaf = True
+        self._deaf, self._replied = True, False
         self._parser = None  # it has our methods, and we have it
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -109,24 +116,34 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes came."""
-        data = self._shared.buffer[:nbytes]
-        while not self._deaf:
+        data, self._feeding = self._shared.buffer[:nbytes], True
+        while data and not self._deaf:
             try:
                 self._parser.feed_data(data)
+                data = data[:0]
             except self._shared.upgrade as error:
                 # It asks for another protocol too. That is no duty: the request is answered as it is.
                 data = data[error.args[0] :]
                 self._read_on()
-                continue
+            except self._shared.fault:
+                raise  # of the server's own: asyncio ends the connection, and logs it
             except self._shared.broken as error:
-                if exchange := self._unreadable():
+                if not self._deaf and (exchange := self._unreadable()):
                     exchange.unreadable(str(error))
-            break
-        if self._in_header and not self._deaf:
+        self._feeding = False
+        if data and self._deaf:
+            self._behind = True
+        elif self._in_header or self._reading is not None:
             self._came += nbytes
-            if self._came > UNFINISHED and (exchange := self._unreadable()):
-                kind, what = (LongPath, "address") if len(self._path) > LARGEST_PATH else (LongHeader, "header")
-                exchange.refuse(kind(f"the {what} is longer than the server takes."))
+            if self._came > UNFINISHED:
+                self._endless()
+
+    def _endless(self) -> None:
+        """Refuse what goes on and on and is no body: a header, or what comes between and behind chunks."""
+        what = "header" if self._in_header else "part of the body that is none"
+        kind, what = (LongPath, "address") if self._in_header and len(self._path) > LARGEST_PATH else (LongHeader, what)
+        if exchange := self._unreadable():
+            exchange.refuse(kind(f"the {what} is longer than the server takes."))
 
     def _read_on(self) -> None:
         """Read what follows a header that asks for another protocol: httptools takes it for that, a body too."""
@@ -142,9 +159,13 @@ class Connection(asyncio.BufferedProtocol):
         self._wait(self._idle)
 
     def resume_writing(self) -> None:
-        """All is written."""
+        """All is written. What follows waits for asyncio to come back: it would close twice what is closed here."""
         self._full = False
         if self._replied:
+            self._loop.call_soon(self._written)
+
+    def _written(self) -> None:
+        if self._replied and not self._full:
             self._done()
 
     # What httptools calls.
@@ -155,7 +176,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._in_header, self._came, self._header = True, 0, 0
         self._path, self._headers = b"", {}
-        if self._queue and not self._paused:
+        if self._queue and not self._paused and not self._deaf:
             self._paused = True
             self._transport.pause_reading()
 
@@ -169,6 +190,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._in_header:
             return
         self._header += len(name) + len(value) + 4
+        if self._header > LARGEST_HEADER or len(self._headers) > MOST_NAMES:
+            return  # it is refused: nothing more of it is kept
         key, said = name.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         self._headers[key] = f"{self._headers[key]}, {said}" if key in self._headers else said
 
@@ -176,11 +199,13 @@ class Connection(asyncio.BufferedProtocol):
         """The body follows."""
         if self._again:
             return
-        self._in_header = False
+        self._in_header, self._came = False, 0
+        if self._deaf:
+            return
         parser = self._parser
         if parser.should_upgrade():
             for name in ("content-length", "transfer-encoding"):
-                if self._headers.get(name, "0") != "0":
+                if self._headers.get(name, "").strip("0"):
                     self._framing = f"{name}: {self._headers[name]}".encode("latin-1")
         self._reading = exchange = self._exchange(parser.get_method().decode("latin-1"))
         if self._queue[0] is exchange:
@@ -189,6 +214,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_body(self, part: bytes) -> None:
         """A part of the body."""
+        self._came = 0
         if self._reading is not None:
             self._reading.data(part)
 
@@ -197,16 +223,20 @@ class Connection(asyncio.BufferedProtocol):
         if self._framing:
             return
         exchange, self._reading = self._reading, None
+        if exchange is None:
+            return
+        if exchange.last:
+            self._deaf = True
         if self._lingers:
             self._transport.close()
-        elif exchange is not None:
+        else:
             exchange.finish()
 
     # What an exchange calls.
 
     def is_turn_of(self, exchange: Exchange) -> bool:
-        """Whether all requests before it have their answers."""
-        return bool(self._queue) and self._queue[0] is exchange and not self._replied
+        """Whether all requests before it have their answers, and others have had their turn since the last."""
+        return bool(self._queue) and self._queue[0] is exchange and not self._replied and not self._rests
 
     def say(self, data: bytes) -> None:
         """Write what is no answer yet."""
@@ -231,7 +261,8 @@ class Connection(asyncio.BufferedProtocol):
         """An answer is written to the end."""
         self._replied = False
         exchange = self._queue.popleft()
-        if self._deaf and not self._queue:
+        if exchange.last and (self._behind or self._queue):
+            self._deaf = True
             self._transport.write_eof()
             self._listen()
             self._wait(GOODBYE)
@@ -240,19 +271,21 @@ class Connection(asyncio.BufferedProtocol):
             self._listen()
             self._wait(LINGER)
         elif exchange.last:
+            self._deaf = True
             self._transport.close()
         else:
             self._wait(self._idle)
-            if self._queue:
-                # Others have their turn between two answers to one client.
+            if self._queue or self._feeding:
+                self._rests = True
                 self._loop.call_soon(self._next)
             else:
                 self._listen()
 
     def _next(self) -> None:
-        if self._queue and not self._replied:
-            if self._queue[0] is self._reading:
-                self._listen()
+        self._rests = False
+        if not self._queue or self._queue[0] is self._reading:
+            self._listen()
+        if self._queue:
             self._queue[0].begin()
 
     def _listen(self) -> None:
@@ -262,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _unreadable(self) -> Exchange | None:
         """What came can't be read, and neither can what follows; the exchange that is to say so, if one is."""
-        self._deaf, self._in_header = True, False
+        self._deaf, self._in_header, self._behind = True, False, True
         if self._lingers:
             self._transport.close()
             return None

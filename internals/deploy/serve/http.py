@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -27,6 +28,9 @@ PROBES = frozenset(("/healthz", "/readyz", "/metrics", "/live"))
 """What asks for these does so every few seconds; the log has a line of it only where something is wrong."""
 
 LARGEST_PATH, LARGEST_HEADER = 8 * 2**10, 16 * 2**10
+MOST_NAMES = 256
+"""Of headers: a line of a few bytes takes many times as much memory."""
+_HOST = re.compile(r"[-A-Za-z0-9._~!$&'()*+,;=%:\[\]]*")
 
 
 class LongPath(ServeError):
@@ -57,6 +61,12 @@ class NoLength(ServeError):
     """The length is no number."""
 
     status = 400
+
+
+class NoCoding(ServeError):
+    """The body comes in a way that the server does not know."""
+
+    status = 501
 
 
 @lru_cache(1)
@@ -109,7 +119,7 @@ class Exchange:
     def __init__(self, answers: Answers, connection: Any, held: Held, asked: Asked) -> None:
         self._answers, self._connection, self._held, self._asked = answers, connection, held, asked
         self._largest = answers.server.settings.largest
-        self._parts: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._size = 0
         self._began = time.perf_counter()
         self._is_whole = self._done = self._expects = self._is_old = self.lingers = False
@@ -130,18 +140,28 @@ class Exchange:
         """
         path, headers = self._asked.path, self._asked.headers
         self.last, self._is_old = not keep, version == "1.0"
-        length = headers.get("content-length")
+        length, host, coding = headers.get("content-length"), headers.get("host"), headers.get("transfer-encoding")
         if version not in ("1.0", "1.1"):
             self.refuse(NoHTTP(f"it is HTTP/{version}"))
-        elif version == "1.1" and "host" not in headers:
-            self.refuse(NoHTTP("it names no Host"))
         elif len(path) > LARGEST_PATH:
             self.refuse(LongPath(f"the address has {len(path):,} bytes, of at most {LARGEST_PATH:,}."))
         elif size > LARGEST_HEADER:
             self.refuse(LongHeader(f"the header has {size:,} bytes; the server takes at most {LARGEST_HEADER:,}."))
-        elif length is not None and int(length) > self._largest:
+        elif len(headers) > MOST_NAMES:
+            self.refuse(LongHeader(f"the header has more than {MOST_NAMES} names; the server takes no more."))
+        elif host is None and version == "1.1":
+            self.refuse(NoHTTP("it names no Host"))
+        elif host is not None and not _HOST.fullmatch(host):
+            self.refuse(NoHTTP(f"Host must be one name, with a port or without, got {host[:50]!r}"))
+        elif coding is not None and version == "1.0":
+            self.refuse(NoHTTP("HTTP/1.0 knows no Transfer-Encoding"))
+        elif coding is not None and coding.lower() != "chunked":
+            rule = f"Transfer-Encoding may be chunked, and nothing else, got {coding[:50]!r}"
+            ends = coding.lower().rpartition(",")[2].strip() == "chunked"
+            self.refuse(NoCoding(f"{rule}.") if ends else NoHTTP(rule))
+        elif length is not None and int(length[-20:]) > self._largest:  # of digits, and less than 2**64
             self.refuse(self._too_large(f"{length} bytes"))
-        elif headers.get("expect", "").lower() == "100-continue":
+        elif version == "1.1" and headers.get("expect", "").lower() == "100-continue":
             self._expects = True
             if self._connection.is_turn_of(self):
                 self.begin()
@@ -158,8 +178,13 @@ class Exchange:
         elif self._held.size > self._held.most:
             few = f"the bodies of all requests have more than {self._held.most:,} bytes; the server takes no more now."
             self.refuse(Unavailable(few, retry_after=1))
+        elif self._body:
+            # One piece of memory, however small the chunks are.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += chunk
         else:
-            self._parts.append(chunk)
+            self._body = chunk
 
     def finish(self) -> None:
         """The request is whole."""
@@ -173,8 +198,7 @@ class Exchange:
             self._write(refusal(self._refusal))
         elif self._is_whole:
             self._connection.no_hurry()
-            self._asked.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._parts.clear()
+            self._asked.body, self._body = bytes(self._body), b""
             stop = self._answers.begin(self._asked, self._write)
             self._stop = None if self._done else stop
         elif self._expects:
@@ -220,7 +244,7 @@ class Exchange:
         asked, body = self._asked, answer.body
         self.last = self.last or self._answers.server.draining
         # A client that waits for a word before it sends its body sends none after a refusal.
-        self.lingers = not self._is_whole and "expect" not in asked.headers
+        self.lingers = not self._is_whole and (self._is_old or "expect" not in asked.headers)
         more = answer.headers
         identity = asked.headers.get(IDENTITY)
         if identity is not None and len(identity) <= 200 and identity.isascii() and identity.isprintable():
@@ -235,8 +259,7 @@ class Exchange:
 
     def _release(self) -> None:
         self._held.size -= self._size
-        self._size = 0
-        self._parts.clear()
+        self._size, self._body = 0, b""
 
     def _log(self, status: int) -> None:
         took = time.perf_counter() - self._began

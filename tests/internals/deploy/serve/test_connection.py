@@ -192,18 +192,21 @@ def test_while_one_is_answered_no_more_is_read_than_came_with_it():
     asyncio.run(tried())
 
 
-@on_loop
 def test_the_next_request_waits_until_the_answer_is_taken():
-    connection, transport, answers = opened()
-    transport.full = True
-    feed(connection, transport, request("GET", "/first"))
-    assert connection.writing
-    feed(connection, transport, request("GET", "/second"))
-    assert (len(answers.asked), transport.reads) == (1, False)
-    transport.full = False
-    connection.resume_writing()
-    connection._next()
-    assert [one.path for one in answers.asked] == ["/first", "/second"]
+    async def tried():
+        connection, transport, answers = opened()
+        transport.full = True
+        feed(connection, transport, request("GET", "/first"))
+        assert connection.writing
+        feed(connection, transport, request("GET", "/second"))
+        assert (len(answers.asked), transport.reads) == (1, False)
+        transport.full = False
+        connection.resume_writing()
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert [one.path for one in answers.asked] == ["/first", "/second"]
+
+    asyncio.run(tried())
 
 
 @on_loop
