@@ -6,14 +6,13 @@ array is made of it, so that none reads past the end or into another.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 import numpy as np
 
 from internals.deploy.errors import FormatError
-from internals.deploy.saved.bounded import check_json
+from internals.deploy.saved.bounded import read_json
 from internals.nn.weights import dtype_named
 
 LARGEST_HEADER = 100 * 2**20
@@ -37,9 +36,7 @@ def arrays_in(name: str, data: memoryview) -> dict[str, np.ndarray]:
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 or size > min(len(data) - 8, LARGEST_HEADER):
             raise FormatError(f"its header has {size:,} bytes, and the file {len(data):,}")
-        described = bytes(data[8 : 8 + size])
-        check_json(described)
-        header = json.loads(described)
+        header = read_json(bytes(data[8 : 8 + size]))
         header.pop("__metadata__", None)
         return _arrays(header, data[8 + size :].toreadonly())
     except FormatError as error:

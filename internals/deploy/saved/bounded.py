@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from internals.deploy.errors import FormatError
 
 MOST = 4_000_000
@@ -11,19 +14,27 @@ _SCALARS = bytes(one for one in range(256) if not (0x80 <= one <= 0xBF or 0xC4 <
 """What in msgpack begins no list, map, text or number of more than a byte."""
 
 
-def check_json(data: bytes) -> None:
-    """Refuse JSON of more values than `MOST`, before it is read; commas in text count too.
+_JSON = json.JSONDecoder()
+
+
+def read_json(data: bytes) -> Any:
+    """What is in JSON in UTF-8. More values than `MOST` are refused before they are read; commas in text count too.
 
     Raises
     ------
     FormatError
+        It holds too many values.
+    ValueError, RecursionError
+        It is no JSON, or nested too deep.
     """
     if len(data) > _SMALL:
         _check(sum(data.count(one) for one in (b",", b"[", b"{")))
+    return _JSON.decode(data.decode())
 
 
 def check_msgpack(data: bytes) -> None:
-    """The same of msgpack; bytes within text and arrays that look like the beginning of a value count too.
+    """Refuse msgpack of more values than that, before it is read; bytes within text and arrays that look like the
+    beginning of a value count too.
 
     Raises
     ------

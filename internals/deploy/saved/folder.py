@@ -173,13 +173,11 @@ class Folder:
         try:
             if size > most:
                 raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
-            if size <= _MOST_AT_ONCE:
-                data = os.read(handle, size)
-                if len(data) == size:
-                    return data
-                os.lseek(handle, 0, os.SEEK_SET)
+            data = os.read(handle, size)
+            if len(data) == size:
+                return data
             with os.fdopen(handle, "rb", closefd=False) as file:
-                return file.read(size)
+                return data + file.read(size - len(data))
         finally:
             os.close(handle)
 
@@ -195,18 +193,46 @@ class Folder:
         with os.fdopen(handle, "rb", buffering=0) as file:
             return size, hashlib.file_digest(file, "sha256").hexdigest()
 
-    def whole(self, name: str) -> bytes:
-        """A large file, in memory of this process.
+    def whole(self, name: str, expected: int | None = None, found: Sums | None = None) -> memoryview:
+        """A large file, in memory of this process; read-only.
 
         It is not mapped: who wrote into a mapped file would change the model while it runs, and who cut it off would
         end the process.
 
+        Parameters
+        ----------
+        name : str
+        expected : int, optional
+            How many bytes it must have; else it is not read.
+        found : Sums, optional
+            Is given the rows of the file, each while it is still in the processor's cache.
+
         Raises
         ------
         FormatError
-            It is missing, no plain file, or larger than this machine's memory.
+            It is missing, no plain file, of another size, or larger than this machine's memory.
         """
-        return self.read(name, memory())
+        handle, size = self._open(name)
+        try:
+            if expected is not None:
+                check_size(self.path, name, size, expected)
+            most = memory()
+            if size > most:
+                raise FormatError(f"load: {self.path / name} has {size:,} bytes; more than {most:,} are refused.")
+            data, rows = room_for(size)
+            for start in range(0, len(rows), _AT_ONCE):
+                part = data[start * ROW : (start + _AT_ONCE) * ROW]
+                got = os.readv(handle, [part])
+                while got < len(part):
+                    more = os.readv(handle, [part[got:]])
+                    if not more:
+                        check_size(self.path, name, start * ROW + got, size)
+                    got += more
+                if found is not None:
+                    found.add(rows[start : start + _AT_ONCE])
+            return data.toreadonly()
+        finally:
+            os.close(handle)
 
     def _open(self, name: str) -> tuple[int, int]:
         folder, plain = self._handle, name
@@ -235,8 +261,17 @@ class Folder:
         return handle, about.st_size
 
 
-_MOST_AT_ONCE = 2**30
-"""Bytes; of two gigabytes the system reads fewer than it is asked for."""
+def check_size(path: Path, name: str, size: int, expected: int) -> None:
+    """Refuse a file of another size than its manifest says.
+
+    Raises
+    ------
+    FormatError
+    """
+    if size != expected:
+        raise FormatError(
+            f"load: {path / name} has {size:,} bytes, and the manifest says {expected:,}: it was cut off, or replaced."
+        )
 
 
 def memory() -> int:
@@ -262,8 +297,11 @@ def check_name(name: Any) -> None:
 
 ROW = 4096
 """Bytes of a row whose words are added up; a page of memory, and a block of most disks."""
-_AT_ONCE = 1024 * ROW
+_AT_ONCE = 1024
+"""Rows: four megabytes, which processors have room for."""
 _WORD = np.dtype("<u8")
+_NOTHING = hashlib.sha256()
+"""To copy it is faster than to look for the algorithm in OpenSSL again."""
 
 
 class Sums:
@@ -277,39 +315,42 @@ class Sums:
     """
 
     def __init__(self) -> None:
-        self._digest, self._down = hashlib.sha256(), np.zeros(ROW // 8, np.uint64)
+        self._digest, self._down = _NOTHING.copy(), np.zeros(ROW // 8, _WORD)
 
-    def add(self, part: memoryview) -> None:
-        """The next part: whole rows, unless it is the last."""
-        whole = len(part) - len(part) % ROW
-        self._add(np.frombuffer(part[:whole], _WORD))
-        if whole < len(part):
-            last = np.zeros(ROW, np.uint8)
-            last[: len(part) - whole] = part[whole:]
-            self._add(last.view(_WORD))
-
-    def _add(self, words: np.ndarray) -> None:
-        rows = words.reshape(-1, ROW // 8)
-        self._digest.update(np.add.reduce(rows, 1, _WORD).data)
-        self._down += np.add.reduce(rows, 0)
+    def add(self, rows: np.ndarray) -> None:
+        """The next rows, of 512 words each."""
+        self._digest.update(np.add.reduce(rows, 1, _WORD))
+        self._down += np.add.reduce(rows, 0, _WORD)
 
     def hexdigest(self) -> str:
         whole = self._digest.copy()
-        whole.update(self._down.astype(_WORD).data)
+        whole.update(self._down)
         return whole.hexdigest()
+
+
+def room_for(size: int) -> tuple[memoryview, np.ndarray]:
+    """Memory for bytes, and the rows of `Sums` that they will be; what is left of the last one is zeros."""
+    room = np.empty(size + -size % ROW, np.uint8)
+    room[size:] = 0
+    return memoryview(room)[:size], room.view(_WORD).reshape(-1, ROW // 8)
 
 
 def sums(data: bytes) -> str:
     """The `Sums` of bytes."""
     found, whole = Sums(), memoryview(data)
-    for start in range(0, len(whole), _AT_ONCE):
-        found.add(whole[start : start + _AT_ONCE])
+    for start in range(0, len(whole), _AT_ONCE * ROW):
+        part = whole[start : start + _AT_ONCE * ROW]
+        copied, rows = room_for(len(part))
+        copied[:] = part
+        found.add(rows)
     return found.hexdigest()
 
 
 def checksum(data: Any) -> str:
     """SHA-256, in hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
+    found = _NOTHING.copy()
+    found.update(data)
+    return found.hexdigest()
 
 
 def checksum_of_file(path: Path) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from internals.deploy.errors import FormatError
-from internals.deploy.saved.bounded import check_json, check_msgpack
+from internals.deploy.saved.bounded import check_msgpack, read_json
 from internals.graph import Graph, GraphError
 from internals.graph.calls import LARGEST_VALUE
 from internals.graph.graphdef import FORMAT, OWN, VERSION, Put, Reader, written
@@ -123,9 +123,10 @@ def _parsed(data: bytes) -> dict[str, Any]:
         check_msgpack(data)
         whole = _unpacked(data)
     else:
-        check_json(data)
         try:
-            whole = json.loads(data)
+            whole = read_json(data)
+        except FormatError:
+            raise
         except (ValueError, RecursionError) as error:
             raise FormatError(f"it is neither a binary graph nor JSON ({error})") from None
     if not isinstance(whole, dict):

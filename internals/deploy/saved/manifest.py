@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from internals.deploy.errors import FormatError
-from internals.deploy.saved.bounded import check_json
+from internals.deploy.saved.bounded import read_json
 from internals.deploy.saved.folder import ASSETS, check_name, checksum
 from internals.deploy.saved.signature import TensorSpec
 
@@ -92,8 +92,7 @@ def read_manifest(path: str, data: bytes) -> Manifest:
         It is damaged, of a newer version or op set, or names files that it may not.
     """
     try:
-        check_json(data)
-        whole = json.loads(data)
+        whole = read_json(data)
         if not isinstance(whole, dict) or whole.get("format") != FORMAT:
             raise FormatError(f"it does not say that it is an {FORMAT!r}")
         _check_versions(whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.saved.folder import (
     ASSETS,
     Folder,
+    Sums,
     check_name,
+    check_size,
     checksum,
     checksum_of_file,
     sums,
@@ -33,7 +35,7 @@ from internals.deploy.saved.module import LoadedModule
 from internals.deploy.saved.signature import Signature, TensorSpec, fitted
 from internals.deploy.saved.sources import Content, Ends, content_of, frozen
 from internals.graph import Graph, Node, Session
-from internals.graph.graph import CONSTANT
+from internals.graph.graph import CONSTANT, VARIABLE
 from internals.nn.weights import array_bytes
 
 WEIGHTS = "weights.safetensors"
@@ -101,7 +103,7 @@ class SavedModel:
     def __init__(self, content: Content, *, path: Path | None = None, version: int = manifests.VERSION) -> None:
         self._content, self.path, self.version = content, path, version
         self.graph, self.variables, self.assets = content.graph, content.values, dict(content.assets)
-        self.trainable = tuple(name for name, trained in content.trainable.items() if trained)
+        self.trainable = tuple([name for name, trained in content.trainable.items() if trained])
         self.session = Session(self.graph, passes=PASSES)
         self.session.values.update(content.values)
         self.signatures = {name: BoundSignature(name, ends, self.session) for name, ends in content.signatures.items()}
@@ -256,7 +258,7 @@ def load(path: str | os.PathLike[str], *, verify: bool | str = True) -> SavedMod
     """
     if verify not in (True, False, "sha256"):
         raise ValueError(f"load: verify must be True, False or 'sha256', got {verify!r}.")
-    folder_path = Path(path)
+    folder_path = path if isinstance(path, Path) else Path(path)
     while True:
         with Folder(folder_path) as folder:
             try:
@@ -274,59 +276,57 @@ def _loaded(folder_path: Path, folder: Folder, verify: bool | str) -> SavedModel
         raise FormatError(f"load: {folder_path} uses {', '.join(missing)}, which this program does not have.")
     graph_bytes = folder.read(described.graph, LARGEST_GRAPH)
     _check(folder_path, described, described.graph, len(graph_bytes), checksum(graph_bytes))
-    for name in described.files.keys() - {described.graph}:
+    for name in described.files.keys() - {described.graph, WEIGHTS}:
         # Before they are read: a file with a hole in it may have any size.
         _check(folder_path, described, name, folder.size(name), "")
     told = described.sums.get(WEIGHTS) if verify is True else None
-    data = folder.whole(WEIGHTS)
+    found = Sums() if told else None
+    data = folder.whole(WEIGHTS, described.files[WEIGHTS][0], found)
     _check(folder_path, described, WEIGHTS, len(data), checksum(data) if verify and not told else "")
-    if told and sums(data) != told:
+    if found is not None and found.hexdigest() != told:
         raise FormatError(f"load: {folder_path / WEIGHTS} is damaged: its checksum is not the one in the manifest.")
     assets = {}
     for name in described.files:
         if name.startswith(f"{ASSETS}/"):
             _check(folder_path, described, name, *folder.digest(name))
             assets[name.removeprefix(f"{ASSETS}/")] = folder_path / name
-    arrays = arrays_in(named + WEIGHTS, memoryview(data))
+    arrays = arrays_in(named + WEIGHTS, data)
     graph = read_graph(named + described.graph, graph_bytes, arrays)
-    content = Content(graph, {}, _values(folder_path, graph, described, arrays), described.variables, assets)
-    content.signatures = dict(_ends(folder_path, graph, described))
+    values, ends = _values(folder_path, graph, described, arrays), _ends(folder_path, graph, described)
+    content = Content(graph, ends, values, described.variables, assets)
     return SavedModel(content, path=folder_path, version=described.version)
 
 
 def _check(path: Path, described: Manifest, name: str, size: int, digest: str) -> None:
     """Compare a file with what the manifest says; an empty digest is not compared."""
     expected, told = described.files[name]
-    if size != expected:
-        raise FormatError(
-            f"load: {path / name} has {size:,} bytes, and the manifest says {expected:,}: it was cut off, or replaced."
-        )
+    check_size(path, name, size, expected)
     if digest and digest != told:
         raise FormatError(f"load: {path / name} is damaged: its checksum is not the one in the manifest.")
 
 
 def _values(path: Path, graph: Graph, described: Manifest, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = {node.name for node in graph.variables}
-    if names != described.variables.keys():
-        wrong = ", ".join(sorted(names ^ described.variables.keys()))
+    names = [node.name for node in graph.nodes if node.op is VARIABLE]
+    if set(names) != described.variables.keys():
+        wrong = ", ".join(sorted(set(names) ^ described.variables.keys()))
         raise FormatError(f"load: {path}: {wrong}: in the graph and not in the manifest, or the other way round.")
     values = {}
-    for node in graph.variables:
-        if node.name not in arrays:
-            raise FormatError(f"load: {path / WEIGHTS} has no {node.name}, a variable of the graph.")
-        values[node.name] = arrays[node.name]
+    for name in names:
+        if name not in arrays:
+            raise FormatError(f"load: {path / WEIGHTS} has no {name}, a variable of the graph.")
+        values[name] = arrays[name]
     return values
 
 
-def _ends(path: Path, graph: Graph, described: Manifest) -> Iterator[tuple[str, Ends]]:
+def _ends(path: Path, graph: Graph, described: Manifest) -> dict[str, Ends]:
+    found: dict[str, Ends] = {}
     for name, signature in described.signatures.items():
-        yield (
-            name,
-            {
-                side: {key: (_end(path, graph, f"{name}, {key}", *end), end[1]) for key, end in part.items()}
-                for side, part in signature.items()
-            },
-        )
+        found[name] = {}
+        for side, part in signature.items():
+            ends = found[name][side] = {}
+            for key, (node, spec) in part.items():
+                ends[key] = _end(path, graph, f"{name}, {key}", node, spec), spec
+    return found
 
 
 def _end(path: Path, graph: Graph, what: str, node: str, spec: TensorSpec) -> Node:
@@ -334,8 +334,9 @@ def _end(path: Path, graph: Graph, what: str, node: str, spec: TensorSpec) -> No
     if found is None:
         raise FormatError(f"load: {path}: {what}: the graph has no node called {node!r}.")
     fits = not isinstance(found.dtype, tuple) and found.dtype == spec.dtype and len(found.shape) == len(spec.shape)
-    if not fits or any(
-        a is not None and b is not None and a != b for a, b in zip(found.shape, spec.open_shape, strict=True)
-    ):
+    if fits:
+        for a, b in zip(found.shape, spec.shape, strict=True):
+            fits = fits and (a == b or a is None or not isinstance(b, int))
+    if not fits:
         raise FormatError(f"load: {path}: {what} is said to be {spec}, but in the graph it is {found!r}.")
     return found

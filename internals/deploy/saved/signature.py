@@ -20,7 +20,7 @@ LARGEST = 2**40
 """More entries along one axis than any machine's memory has."""
 
 
-_NO_SHAPES, _WHOLE = (int, str), (int, np.integer)
+_SHAPES, _WHOLE = (tuple, list), (int, np.integer)
 
 
 class TensorSpec:
@@ -41,7 +41,7 @@ class TensorSpec:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Sequence[Size], dtype: Any = "float32") -> None:
-        if isinstance(shape, _NO_SHAPES) or not isinstance(shape, Sequence):
+        if not isinstance(shape, _SHAPES) and (isinstance(shape, str) or not isinstance(shape, Sequence)):
             raise TypeError(f"TensorSpec: shape must be a tuple, got {shape!r}. One axis of that size is ({shape!r},).")
         for size in shape:
             whole = isinstance(size, _WHOLE) and not isinstance(size, bool)
@@ -53,13 +53,13 @@ class TensorSpec:
                 raise ValueError(f"TensorSpec: a size must be 0 to {LARGEST}, got {size} in {tuple(shape)!r}.")
         if len(shape) > MOST_AXES:
             raise ValueError(f"TensorSpec: at most {MOST_AXES} axes, got {len(shape)}.")
-        self.shape: tuple[Size, ...] = tuple(int(s) if isinstance(s, np.integer) else s for s in shape)
+        self.shape: tuple[Size, ...] = tuple([int(s) if isinstance(s, np.integer) else s for s in shape])
         self.dtype = as_dtype("TensorSpec", dtype)
 
     @property
     def open_shape(self) -> tuple[int | None, ...]:
         """The shape with None for every size that is left open, as graphs have it."""
-        return tuple(size if isinstance(size, int) else None for size in self.shape)
+        return tuple([size if isinstance(size, int) else None for size in self.shape])
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 
 from internals import nn, ops
 from internals.deploy import FormatError, Signature, TensorSpec, load, save
-from internals.deploy.saved import bounded
+from internals.deploy.saved import bounded, folder
 from internals.deploy.saved.arrays import arrays_in
 from internals.deploy.saved.folder import Folder
 from internals.deploy.saved.graphfile import MAGIC, graph_to_json, json_to_binary, read_graph
@@ -54,8 +54,8 @@ def test_a_file_of_another_size_is_not_read(name: str, tmp_path: Path, monkeypat
     """A file with a hole in it takes no room on the disk, whatever its size, and all of it in memory."""
     save(tmp_path / "model", nn.Linear(3, 2), {"serve": Signature({"x": TensorSpec((3,))})}, assets={"words.txt": b"a"})
     os.truncate(tmp_path / "model" / name, 2**34)
-    for reads in ("whole", "digest"):
-        monkeypatch.setattr(Folder, reads, lambda self, name, *rest: pytest.fail(f"{name} is read"))
+    for holder, reads in ((Folder, "digest"), (folder, "room_for"), (os, "readv")):
+        monkeypatch.setattr(holder, reads, lambda *given, reads=reads: pytest.fail(f"{reads} of {given}"))
     with pytest.raises(FormatError, match=f"{name} has 17,179,869,184 bytes, and the manifest says"):
         load(tmp_path / "model")
 
