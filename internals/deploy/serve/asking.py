@@ -56,7 +56,7 @@ class Asking:
         self._server, self._model, self._version, self._what = server, model, version, what
         self._asked = asked
         self._tell: Callable[[Answer], None] | None = done
-        self._form = ""
+        self._form, self._deadline = "", math.inf
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
         self._kind = asked.headers.get("content-type", rest.JSON).partition(";")[0].strip().lower()
@@ -104,7 +104,8 @@ class Asking:
     def _read(self) -> None:
         settings = self._server.settings
         asked, signatures = self._asked, self._version.runner.signatures
-        deadline = asyncio.get_running_loop().time() + min(_timeout(asked.headers.get(TIMEOUT)), settings.deadline)
+        now = asyncio.get_running_loop().time()
+        self._deadline = deadline = now + min(_timeout(asked.headers.get(TIMEOUT)), settings.deadline)
         if self._kind in (rest.SAFETENSORS, rest.MSGPACK):
             if self._what != rest.PREDICT:
                 raise BadRequest(f"{self._what} takes JSON; {self._kind} is for predict.")
@@ -117,18 +118,20 @@ class Asking:
             )
             self._submit(name, arrays, deadline)
         else:
-            self._later(self._read_elsewhere(deadline))
+            self._later(self._read_elsewhere())
 
-    async def _read_elsewhere(self, deadline: float) -> None:
+    async def _read_elsewhere(self) -> None:
         signatures = self._version.runner.signatures
+        reading = self._server.bodies.read(self._asked.body, self._what, self._model, signatures)
+        name, arrays, self._form = await self._in_time(reading, "while the body was read")
+        self._submit(name, arrays, self._deadline)
+
+    async def _in_time(self, work: Coroutine[Any, Any, Any], when: str) -> Any:
         try:
-            async with asyncio.timeout_at(deadline):
-                name, arrays, self._form = await self._server.bodies.read(
-                    self._asked.body, self._what, self._model, signatures
-                )
+            async with asyncio.timeout_at(self._deadline):
+                return await work
         except TimeoutError:
-            raise TooLate("the deadline came while the body was read.") from None
-        self._submit(name, arrays, deadline)
+            raise TooLate(f"the deadline came {when}.") from None
 
     def _submit(self, name: str, arrays: dict[str, np.ndarray], deadline: float) -> None:
         if self._tell is not None:
@@ -149,7 +152,8 @@ class Asking:
 
     async def _write_elsewhere(self, results: dict[str, np.ndarray]) -> None:
         labels = self._version.runner.labels
-        self._answer(Answer(await self._server.bodies.write(results, self._what, self._form, labels)))
+        writing = self._server.bodies.write(results, self._what, self._form, labels)
+        self._answer(Answer(await self._in_time(writing, "while the answer was written")))
 
 
 def refused(error: BaseException, asked: Asked) -> Answer:

@@ -80,32 +80,39 @@ class Bodies:
     async def _ask(
         self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        # One whose client leaves is done all the same: half an answer would be left on the socket.
+        await self._turn.acquire()  # one whose client leaves meanwhile is never done
+        # But what is begun is done all the same: half an answer would be left on the socket.
         task = asyncio.ensure_future(self._asked(fields, arrays))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         answer, found = await asyncio.shield(task)
         if "error" in answer:
             raise {400: BadRequest, 404: NotFound}.get(answer["status"], ServeError)(answer["error"])
         return answer, found
 
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        self._turn.release()
+
     async def _asked(
         self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        async with self._turn:
-            data = frame(fields, arrays)
-            try:
-                if self._process is not None:
-                    with suppress(WorkerDied):  # it died while it was idle, or of the body before
-                        return await self._process.ask(data, "read or write JSON", LIMIT)
-                    self._process.kill()
-                self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
-                await self._process.begin()
-                return await self._process.ask(data, "read or write JSON", LIMIT)
-            except WorkerDied as error:
-                raise Unavailable(f"the body's JSON could not be read or written: {error}", retry_after=1) from None
-            except ModelFailed as error:
-                raise BadRequest(f"the body's JSON is too much: {error}.") from None
+        data = frame(fields, arrays)
+        try:
+            if self._process is not None:
+                with suppress(WorkerDied):  # it died while it was idle, or of the body before
+                    return await self._process.ask(data, "read or write JSON", LIMIT)
+                self._process.kill()
+            self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
+            await self._process.begin()
+            return await self._process.ask(data, "read or write JSON", LIMIT)
+        except (WorkerDied, OSError) as error:
+            if self._process is not None:
+                self._process.kill()
+            self._process = None
+            raise Unavailable(f"the body's JSON could not be read or written: {error}", retry_after=1) from None
+        except ModelFailed as error:
+            raise BadRequest(f"the body's JSON is too much: {error}.") from None
 
     def close(self) -> None:
         """End the process."""

@@ -79,7 +79,7 @@ class Frames(asyncio.BufferedProtocol):
 
 
 class Process:
-    """One process, ``python -m MODULE SOCKET``.
+    """One process, ``python -m MODULE SOCKET``, which is started once; in place of one that ended comes another.
 
     Parameters
     ----------
@@ -222,7 +222,9 @@ class Process:
             self._dying = asyncio.ensure_future(self._died())
 
     async def _died(self) -> None:
-        self._end(WorkerDied(f"the worker process {self.pid} {await self._how_it_ended()}", retry_after=1))
+        how = await self._how_it_ended()
+        self._dying = None
+        self._end(WorkerDied(f"the worker process {self.pid} {how}", retry_after=1))
 
     async def _how_it_ended(self) -> str:
         assert self._process is not None

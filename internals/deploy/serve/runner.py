@@ -80,6 +80,11 @@ class Runner:
     fill : mapping of str to number
         Open sizes that are padded; see `Joiner`.
     observed : Observed, optional
+
+    Attributes
+    ----------
+    labels : list of str
+        Of the classes, once it is started.
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class Runner:
         self.batcher, self.observed = batcher, observed or Observed()
         self.pool = Pool(program, workers, self._dispatch_on, self._lost)
         self.joiners: dict[str, Joiner] = {}
+        self.labels: list[str] = []
         self.running = 0
         self._fill = dict(fill or {})
         self._timer: asyncio.TimerHandle | None = None
@@ -105,11 +111,6 @@ class Runner:
         """By name."""
         return {name: joiner.signature for name, joiner in self.joiners.items()}
 
-    @property
-    def labels(self) -> list[str]:
-        """Of the classes."""
-        return self.pool.workers[0].labels or next((one.labels for one in self.pool.workers if one.labels), [])
-
     async def start(self) -> None:
         """Load in every worker.
 
@@ -118,8 +119,9 @@ class Runner:
         FormatError, ServeError
         """
         await self.pool.start()
-        signatures = self.pool.workers[0].signatures
-        self.joiners = {name: Joiner(one, self._fill) for name, one in signatures.items()}
+        first = self.pool.workers[0]
+        self.labels = first.labels
+        self.joiners = {name: Joiner(one, self._fill) for name, one in first.signatures.items()}
 
     async def predict(self, signature: str, arrays: Arrays, deadline: float = math.inf) -> dict[str, np.ndarray]:
         """`submit`, and wait for what comes of it. A task that is cancelled takes its request out of the queue.
@@ -226,11 +228,13 @@ class Runner:
         signature = jobs[0].signature
         try:
             arrays = self.joiners[signature].join(given)
+            self.pool.run(
+                worker, signature, arrays, partial(self._ran, batch, given, asyncio.get_running_loop().time())
+            )
         except Exception as error:  # noqa: BLE001 - whatever it was, nobody may wait for ever
             asyncio.get_running_loop().call_soon(self._refuse, batch, ModelFailed(f"{type(error).__name__}: {error}"))
             return
         self.running += 1
-        self.pool.run(worker, signature, arrays, partial(self._ran, batch, given, asyncio.get_running_loop().time()))
 
     def _ran(self, batch: Sequence[Request], given: Sequence[Arrays], began: float, outcome: Outcome) -> None:
         self.running -= 1
@@ -277,8 +281,6 @@ class Runner:
             request.payload.end(error)
 
     def _lost(self, reason: str) -> None:
-        if any(not one.busy for one in self.pool.workers) or self.running:
-            return
         self._dead = f"its worker processes can't be started again: {reason}"
         self._refuse_all(Unavailable(self._dead))
         self.observed.lost(self._dead)

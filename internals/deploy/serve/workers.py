@@ -6,10 +6,12 @@ Each version has processes of its own, so that it loads beside the others, and g
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,8 @@ from internals.deploy.serve.worker import frame
 Outcome = dict[str, np.ndarray] | SignatureError | ServeError
 """What comes of a batch: results, or why there are none."""
 PATIENCE = (0.0, 0.5, 2.0, 5.0)
-"""Seconds before each attempt to start again a process that died; then the version has failed."""
+"""Seconds before each attempt to start again a process that died; then, if it has no other, the version has failed."""
+log = logging.getLogger("internals.deploy.serve")
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class Worker(Process):
     def __init__(self, program: Program) -> None:
         super().__init__("internals.deploy.serve.worker", "the model", program.threads)
         self.program = program
-        self.busy = True
+        self.busy, self.is_loaded = True, False
         self.labels: list[str] = []
         self.signatures: dict[str, Signature] = {}
 
@@ -84,7 +87,7 @@ class Worker(Process):
         if "error" in answer:
             raise FormatError(answer["error"])
         self.labels, self.signatures = answer["labels"], signatures_of(answer["signatures"])
-        self.busy = False
+        self.busy, self.is_loaded = False, True
 
     def run(self, signature: str, arrays: Mapping[str, np.ndarray], done: Callable[[Outcome], None]) -> None:
         """Run one batch.
@@ -172,32 +175,39 @@ class Pool:
                 worker.busy = False
             done(outcome)
 
-        worker.busy = True
         worker.run(signature, arrays, ran)
+        worker.busy = True
 
     def _replace(self, worker: Worker) -> None:
         worker.kill()
         if self._closed:
             return
         self.restarts += 1
-        self.workers[self.workers.index(worker)] = fresh = Worker(self.program)
-        task = asyncio.ensure_future(self._again(fresh))
+        task = asyncio.ensure_future(self._again(self._in_place_of(worker)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _in_place_of(self, worker: Worker) -> Worker:
+        self.workers[self.workers.index(worker)] = fresh = Worker(self.program)
+        return fresh
+
     async def _again(self, worker: Worker) -> None:
-        reason = ""
-        for pause in PATIENCE:
-            await asyncio.sleep(pause)
+        for number in count():
+            await asyncio.sleep(PATIENCE[min(number, len(PATIENCE) - 1)])
             try:
                 await worker.start()
-            except (FormatError, ServeError) as error:
-                reason = str(error)
+            except (FormatError, ServeError, OSError) as error:
                 worker.kill()
+                about = {"event": "restart", "directory": str(self.program.directory), "error": str(error)}
+                log.error("a worker was not started again", extra={"about": about})
+                # While the version has others it answers, and what is missing may come.
+                if number + 1 >= len(PATIENCE) and not any(one.is_loaded for one in self.workers):
+                    self.lost(str(error))
+                    return
+                worker = self._in_place_of(worker)
             else:
                 self.changed()
                 return
-        self.lost(reason)
 
     def close(self) -> None:
         """End all processes."""

@@ -174,6 +174,21 @@ def test_what_is_large_is_waited_for(tmp_path, at, leaves):
     asyncio.run(tried())
 
 
+@pytest.mark.parametrize("at", ["read", "write"])
+def test_what_is_large_is_not_waited_for_beyond_the_deadline(tmp_path, at):
+    async def tried():
+        body = json.dumps({"instances": np.tile(ROWS, (LARGE // 20, 1)).tolist()}).encode() if at == "read" else PLAIN
+        server, version, _, answers = asked(tmp_path, runner := Runner(), body, {"x-timeout-ms": "20"})
+        setattr(server.bodies, at, lambda *given: asyncio.Event().wait())
+        if at == "write":
+            runner.waiting[0]({"y": np.zeros((MANY, 2))})
+        while not answers:
+            await asyncio.sleep(0.001)
+        assert ([one.status for one in answers], ended(server, version)) == ([504], True)
+
+    asyncio.run(asyncio.wait_for(tried(), PATIENCE))
+
+
 @pytest.mark.slow
 def test_requests_leave_no_reference_cycles(tmp_path):
     """The collector is not run while requests wait: what they leave must go by itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import socket
 from types import SimpleNamespace
 
 import numpy as np
@@ -411,3 +412,32 @@ def test_who_does_not_read_an_answer_is_cut_off():
     loop.time = lambda: at + 1
     connection._look()
     assert transport.aborted
+
+
+@pytest.mark.parametrize("behind", [b"", b"no HTTP"])
+def test_who_reads_an_answer_late_has_it_whole_and_asyncio_closes_once(behind):
+    """With asyncio's own transport: what is closed while it tells that all is written would be closed twice."""
+    answer = Answer(json.dumps({"path": "a" * 2**22}).encode())
+
+    async def tried():
+        loop, wrong = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda loop, about: wrong.append(about))
+        answers = Answers()
+        answers.begin = lambda asked, done: done(answer)
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        with ours, theirs:
+            _, connection = await loop.connect_accepted_socket(lambda: Connection(Shared(answers)), ours)
+            await loop.sock_sendall(theirs, request("GET", "/", b"", "Connection: close") + behind)
+            while not connection.writing:
+                await asyncio.sleep(0)
+            came = b""
+            while part := await loop.sock_recv(theirs, 2**20):
+                came += part
+        while connection._shared.open:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not wrong
+        assert came.endswith(answer.body)
+
+    asyncio.run(asyncio.wait_for(tried(), 60))
