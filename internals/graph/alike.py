@@ -71,14 +71,16 @@ class Alike:
                     return at
                 known = self._rows.get(found[0])
                 if known is None:
-                    if not _is_plain(op, attrs, said):
+                    if not _is_plain(op, attrs, found[0][1], said):
                         return at
                     node = self._check(graph, record, found[1])
                     node.where = where or record["line"]
-                    self.take(node, there)
+                    at_one = self._sizes.at_one(node)
+                    kind = self._kind(node.shape, node.dtype, at_one)
+                    there[name] = node, kind
                     if all(map(_is_fixed, node.attrs.values())):
-                        at_one = None if node.is_known else self._sizes.at_one(node)
-                        self._rows[found[0]] = node, types(node), there[name][1], at_one
+                        open_at_one = None if node.is_known else at_one
+                        self._rows[found[0]] = node, said or types(node), kind, open_at_one
                     continue
                 first, kinds, kind, at_one = known
                 if said is not None and said != kinds:
@@ -129,11 +131,12 @@ def _call(op: str, attrs: Any, given: Sequence[Any], there: There) -> tuple[tupl
     return tuple(key), tuple(inputs)
 
 
-def _is_plain(op: str, attrs: Any, said: Any) -> bool:
-    """Whether an operation is a row of the table, its attributes no nodes, and its type of one result."""
+def _is_plain(op: str, attrs: Any, shown: str | None, said: Any) -> bool:
+    """Whether an operation is a row of the table, its attributes, which `shown` shows, no nodes, and its type of one
+    result."""
     return (
         (op in TABLE or op == PLACEHOLDER.name)
-        and (attrs is None or (type(attrs) is dict and "'node'" not in repr(attrs)))
+        and (attrs is None or (type(attrs) is dict and "'node'" not in (shown or "")))
         and (said is None or (type(said) is list and len(said) == 1 and type(said[0]) is str))
     )
 

@@ -5,7 +5,6 @@ Nodes that code makes need no such check, since Python binds the arguments of a 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import math
@@ -66,7 +65,8 @@ def checked_attrs(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> di
         names = ", ".join(op.inputs) or "none"
         raise GraphError(f"{op.name}: takes {least}{' or more' * several} inputs ({names}), got {len(inputs)}.")
     _check_inputs(op.name, inputs)
-    if inputs and not any(isinstance(one, Node) for one in inputs):
+    nodes = [one for one in inputs if isinstance(one, Node)]
+    if inputs and not nodes:
         raise GraphError(f"{op.name}: none of its inputs is a node.")
     _check_attrs(op.name, attrs, _tests(op), op.attrs)
     if op is GRADIENT:
@@ -79,7 +79,7 @@ def checked_attrs(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> di
             raise GraphError(f"result: {getattr(bundle, 'name', bundle)} has one result, of which none can be picked.")
         if not 0 <= attrs["index"] < len(bundle.dtype):
             raise GraphError(f"result: {bundle.name} has {len(bundle.dtype)} results, none of number {attrs['index']}.")
-    elif any(isinstance(one, Node) and isinstance(one.dtype, tuple) for one in inputs) and op is not GRADIENT:
+    elif [one for one in nodes if isinstance(one.dtype, tuple)] and op is not GRADIENT:
         raise GraphError(f"{op.name}: an input has several results; `result` picks one.")
     left_out = {name: value for name, value in op.attrs.items() if name not in attrs}
     return {**attrs, **left_out}
@@ -136,7 +136,7 @@ class Sizes:
             return
         shape = self.at_one(node)
         shapes = list(zip(shape, node.dtype, strict=True)) if isinstance(node.dtype, tuple) else [(shape, node.dtype)]
-        if any(size < 0 for one, _ in shapes for size in one):
+        if [size for one, _ in shapes for size in one if size < 0]:
             raise GraphError(f"{node.op.name}: the result would have a negative size: {node.shape}.")
         if self.largest is None:
             return
@@ -164,17 +164,18 @@ class Sizes:
             if node.op is RESULT:
                 self._at_one[node] = self.at_one(node.inputs[0])[node.attrs["index"]]
             elif self.largest is not None and node.inputs and node.op is not GRADIENT:
-                with contextlib.suppress(
-                    ValueError, TypeError, IndexError, AttributeError
-                ):  # it may need another batch
-                    given = [Spec(self.at_one(v), v.dtype) if isinstance(v, Node) else v for v in node.inputs]
+                given = [Spec(self.at_one(v), v.dtype) if isinstance(v, Node) else v for v in node.inputs]
+                try:
                     found = node.op.infer_from(given, node.attrs)
+                except (ValueError, TypeError, IndexError, AttributeError):
+                    pass  # it may need another batch
+                else:
                     self._at_one[node] = tuple(one.shape for one in found) if isinstance(found, tuple) else found.shape
         return self._at_one[node]
 
 
 def _ones(shape: Any) -> Any:
-    return tuple(1 if size is None else _ones(size) if isinstance(size, tuple) else size for size in shape)
+    return tuple([1 if size is None else _ones(size) if isinstance(size, tuple) else size for size in shape])
 
 
 Tests = Mapping[str, tuple[Any, Callable[[Any], bool]]]

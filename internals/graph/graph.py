@@ -136,7 +136,8 @@ class Graph:
             full = self._full(name) if name else self._unique(self._full(op.name))
             self._used.setdefault(full, 1)
             node = Node(self, op, tuple(inputs), attrs, full, spec, len(self.nodes), where)
-            node.controls = tuple(dict.fromkeys(one for several in self._controls for one in several))
+            if self._controls:
+                node.controls = tuple(dict.fromkeys(one for several in self._controls for one in several))
             node.device = self._device[-1] if self._device else None
             self.nodes.append(node)
             self.by_name[full] = node
@@ -244,7 +245,7 @@ def _known(shape: Sequence[int | None]) -> tuple[int, ...]:
     for size in shape:
         if size is not None and (not isinstance(size, int | np.integer) or size < 0):
             raise GraphError(f"placeholder: sizes are non-negative integers or None, got {tuple(shape)}.")
-    return tuple(-1 if size is None else int(size) for size in shape)
+    return tuple([-1 if size is None else int(size) for size in shape])
 
 
 class _Building(threading.local):

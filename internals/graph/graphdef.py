@@ -394,7 +394,7 @@ def _decoded(value: Any, graph: Graph, line: str, arrays: Mapping[str, np.ndarra
             case "node":
                 return _found(held, graph, line)
             case "tuple":
-                return tuple(_decoded(one, graph, line, arrays) for one in held)
+                return tuple([_decoded(one, graph, line, arrays) for one in held])
             case "dict":
                 return {key: _decoded(one, graph, line, arrays) for key, one in held.items()}
             case "slice":

@@ -144,7 +144,7 @@ _name_of = functools.cache(lambda dtype: dtype.name)  # NumPy puts it together a
 
 
 def spec_text(shape: Shape, dtype: np.dtype) -> str:
-    return f"{_name_of(dtype)}[{', '.join('?' if size is None else str(size) for size in shape)}]"
+    return f"{_name_of(dtype)}[{', '.join(['?' if size is None else str(size) for size in shape])}]"
 
 
 def types(node: Node) -> list[str]:
@@ -188,7 +188,9 @@ class _Partial:
 
 
 def _filled(shape: Any, probe: int) -> Any:
-    return tuple(probe if size is None else _filled(size, probe) if isinstance(size, tuple) else size for size in shape)
+    return tuple(
+        [probe if size is None else _filled(size, probe) if isinstance(size, tuple) else size for size in shape]
+    )
 
 
 def infer(op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -201,10 +203,10 @@ def infer(op: Op, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         bundle, index = inputs[0], attrs["index"]
         return _spec(bundle.shape[index], bundle.dtype[index])
     nodes = [value for value in inputs if isinstance(value, Node)]
-    if all(node.is_known for node in nodes):
+    if not [node for node in nodes if not node.is_known]:
         return op.infer_from(inputs, attrs)
     try:
-        one, two = (_inferred(op, inputs, attrs, probe) for probe in _PROBES)
+        one, two = [_inferred(op, inputs, attrs, probe) for probe in _PROBES]
     except (ValueError, TypeError, IndexError) as error:
         for size in sorted({size for node in nodes for size in node.shape if isinstance(size, int)} - {1}):
             with contextlib.suppress(ValueError, TypeError, IndexError):
@@ -219,7 +221,7 @@ def _inferred(op: Op, inputs: Sequence[Any], attrs: dict[str, Any], size: int) -
 
 
 def _merged(one: Spec, two: Spec) -> Spec:
-    return _spec(tuple(a if a == b else None for a, b in zip(one.shape, two.shape, strict=True)), one.dtype)
+    return _spec(tuple([a if a == b else None for a, b in zip(one.shape, two.shape, strict=True)]), one.dtype)
 
 
 def _spec(shape: Any, dtype: np.dtype) -> Spec:
