@@ -263,9 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         exchange = self._queue.popleft()
         if exchange.last and (self._behind or self._queue):
             self._deaf = True
-            self._transport.write_eof()
-            self._listen()
-            self._wait(GOODBYE)
+            self._say_goodbye()
         elif exchange.lingers:
             self._lingers = True
             self._listen()
@@ -280,6 +278,15 @@ class Connection(asyncio.BufferedProtocol):
                 self._loop.call_soon(self._next)
             else:
                 self._listen()
+
+    def _say_goodbye(self) -> None:
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has left, and asyncio does not know it yet
+            self._transport.abort()
+        else:
+            self._listen()
+            self._wait(GOODBYE)
 
     def _next(self) -> None:
         self._rests = False

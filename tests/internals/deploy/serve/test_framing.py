@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import numpy as np
 import pytest
@@ -171,6 +172,19 @@ def test_requests_that_came_together_leave_others_their_turn():
         assert [told["path"] for _, _, told in split_answers(transport.written)] == [f"/{one}" for one in range(100)]
 
     asyncio.run(tried())
+
+
+@on_loop
+def test_a_client_that_is_gone_before_the_goodbye_is_no_fault():
+    connection, transport, _ = opened()
+
+    def fails():
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    transport.write_eof = fails
+    feed(connection, transport, b"no HTTP")
+    assert [one[0] for one in split_answers(transport.written)] == [400]
+    assert transport.aborted
 
 
 @on_loop
