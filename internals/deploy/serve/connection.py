@@ -49,7 +49,7 @@ class Shared:
     ----------
     open : set of Connection
     held : Held
-        The bodies of all requests.
+        The bodies of all requests, and what is left of the answers.
 
     Raises
     ------
@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
         self._deaf = False  # no more requests are taken
         self._behind = False  # and something came that might have been one
         self._feeding = self._rests = False
-        self._came = self._header = 0
+        self._came = self._header = self._unwritten = 0
         self._due = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
@@ -103,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self._shared.open.discard(self)
         if self._timer is not None:
             self._timer.cancel()
+        self._is_written()
         for one in self._queue:
             one.leave()
         self._queue.clear()
@@ -254,11 +255,20 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.write(head)
             self._transport.write(body)
-        if not self._full and self._replied:
+        if self._full:
+            # The client decides how long this stays, so it counts as what comes in does.
+            self._unwritten = self._transport.get_write_buffer_size()
+            self._shared.held.size += self._unwritten
+        elif self._replied:
             self._done()
+
+    def _is_written(self) -> None:
+        self._shared.held.size -= self._unwritten
+        self._unwritten = 0
 
     def _done(self) -> None:
         """An answer is written to the end."""
+        self._is_written()
         self._replied = False
         exchange = self._queue.popleft()
         if exchange.last and (self._behind or self._queue):

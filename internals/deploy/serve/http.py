@@ -91,7 +91,7 @@ class NoHTTP(ServeError):
 
 
 class Held:
-    """How many bytes of bodies there are, of all requests."""
+    """How many bytes of bodies there are, of all requests and of answers that their clients have not taken."""
 
     def __init__(self, most: int) -> None:
         self.most, self.size = most, 0
@@ -176,7 +176,7 @@ class Exchange:
         if self._size > self._largest:
             self.refuse(self._too_large("more than that"))
         elif self._held.size > self._held.most:
-            few = f"the bodies of all requests have more than {self._held.most:,} bytes; the server takes no more now."
+            few = f"the bodies that wait have more than {self._held.most:,} bytes; the server takes no more now."
             self.refuse(Unavailable(few, retry_after=1))
         elif self._body:
             # One piece of memory, however small the chunks are.

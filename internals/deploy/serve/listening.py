@@ -68,6 +68,7 @@ class Listener:
         self._sockets: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._opening: set[asyncio.Task[None]] = set()
+        self._coming: set[Connection] = set()
         self._again: asyncio.TimerHandle | None = None
 
     def listen(self, host: str, port: int) -> int:
@@ -105,9 +106,10 @@ class Listener:
                 self._again = loop.call_later(PAUSE, self._listen_on, listening)
                 return
             connection.setblocking(False)
-            if len(self._shared.open) + len(self._opening) < self._most:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._keep(self._open(connection), self._opening)
+            if len(self._shared.open) + len(self._coming - self._shared.open) < self._most:
+                coming = Connection(self._shared)
+                self._coming.add(coming)
+                self._keep(self._open(coming, connection), self._opening)
             elif len(self._tasks) <= min(OWN_FILES, self._most) // REFUSED:
                 self._keep(_refuse(connection, self._most), self._tasks)
             else:
@@ -116,12 +118,14 @@ class Listener:
     def _listen_on(self, listening: socket.socket) -> None:
         asyncio.get_running_loop().add_reader(listening, self._take_from, listening)
 
-    async def _open(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+    async def _open(self, coming: Connection, connection: socket.socket) -> None:
         try:
-            await loop.connect_accepted_socket(lambda: Connection(self._shared), connection)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not, for these
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: coming, connection)
         except OSError:  # the client has left already
             connection.close()
+        finally:
+            self._coming.discard(coming)
 
     def _keep(self, work: Any, where: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)

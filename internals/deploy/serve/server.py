@@ -55,7 +55,8 @@ class Settings:
     largest : int
         Bytes of a body.
     bodies : int
-        Bytes of all bodies that have come and are not answered; a body that would be more is refused.
+        Bytes of all bodies that have come and are not answered, and of answers that their clients are slow to read; a
+        body that would be more is refused.
     connections : int
         Most connections at once; others are answered that the server is full.
     limit, loading : float

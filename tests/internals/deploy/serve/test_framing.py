@@ -8,10 +8,10 @@ import errno
 import numpy as np
 import pytest
 
-from internals.deploy.serve.connection import BUFFER, UNFINISHED
+from internals.deploy.serve.connection import BUFFER, UNFINISHED, Connection
 from internals.deploy.serve.http import LARGEST_HEADER, MOST_NAMES
 
-from .test_connection import feed, in_chunks, on_loop, opened, request, split_answers
+from .test_connection import Transport, feed, in_chunks, on_loop, opened, request, split_answers
 
 OFFERS = ["Upgrade: h2c", "Connection: upgrade"]
 CHUNKED = "Transfer-Encoding: chunked"
@@ -170,6 +170,30 @@ def test_requests_that_came_together_leave_others_their_turn():
         await asyncio.sleep(0)
         assert transport.reads
         assert [told["path"] for _, _, told in split_answers(transport.written)] == [f"/{one}" for one in range(100)]
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_answers_that_are_not_read_count_as_bodies_do(leaves):
+    async def tried():
+        connection, transport, answers = opened(bodies=1000)
+        held = connection._shared.held
+        other = Connection(connection._shared)
+        other.connection_made(taken := Transport())
+        transport.full = 5000  # bytes that are not taken
+        feed(connection, transport, request("GET", "/"))
+        assert held.size == 5000
+        feed(other, taken, request("POST", "/", b"1"))
+        assert [one[0] for one in split_answers(taken.written)] == [503]
+        transport.full = 0
+        if leaves:
+            connection.connection_lost(None)
+        else:
+            connection.resume_writing()
+            await asyncio.sleep(0)
+        assert held.size == 0
+        assert len(answers.asked) == 1
 
     asyncio.run(tried())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import socket
 import subprocess
@@ -10,10 +11,11 @@ import time
 
 import pytest
 
-from internals.deploy.serve.listening import OWN_FILES, PAUSE, room_for
+from internals.deploy.serve.listening import OWN_FILES, PAUSE, Listener, room_for
 
 from .conftest import PATIENCE, save_version
 from .test_bad_requests import read_answer, request
+from .test_connection import Answers
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,30 @@ def test_room_for_connections_and_for_files_of_ones_own(monkeypatch, soft, hard,
     monkeypatch.setattr(resource, "setrlimit", lambda kind, to: limits.append(to))
     assert room_for(wanted) == room
     assert limits[-1] == (raised, hard)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_connections_that_come_together_are_counted_once(turns):
+    """Those that are about to open take no room twice, and what they are answered is sent without delay."""
+
+    async def tried():
+        listener = Listener(Answers(), 10)
+        address = "127.0.0.1", listener.listen("127.0.0.1", 0)
+        clients = [socket.create_connection(address, PATIENCE) for _ in range(7)]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        clients += [socket.create_connection(address, PATIENCE) for _ in range(3)]
+        opened = listener._shared.open
+        while len(opened) + len(listener._tasks) < len(clients) or listener._opening:
+            await asyncio.sleep(0)
+        sockets = [one._transport.get_extra_info("socket") for one in opened]
+        assert len(sockets) == 10
+        assert all(one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in sockets)
+        await listener.close()
+        for one in clients:
+            one.close()
+
+    asyncio.run(asyncio.wait_for(tried(), PATIENCE))
 
 
 @pytest.mark.slow
