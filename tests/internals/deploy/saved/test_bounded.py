@@ -60,6 +60,36 @@ def test_a_file_of_another_size_is_not_read(name: str, tmp_path: Path, monkeypat
         load(tmp_path / "model")
 
 
+@pytest.mark.parametrize("size", [0, 1, folder.ROW, 3 * folder.ROW + 5, folder.ROW * folder._AT_ONCE + 9])
+def test_a_file_that_is_read_piece_by_piece_is_whole(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the system reads at once: the bytes, read-only, and their checksum."""
+    data, rng = np.random.default_rng().bytes(size), np.random.default_rng()
+    (tmp_path / "weights").write_bytes(data)
+    read, most = os.readv, max(1, size // 5)
+    monkeypatch.setattr(os, "readv", lambda handle, to: read(handle, [to[0][: int(rng.integers(1, most + 1))]]))
+    with Folder(tmp_path) as opened:
+        found = folder.Sums()
+        whole = opened.whole("weights", size, found)
+        assert (whole.readonly, bytes(whole), found.hexdigest()) == (True, data, folder.sums(data))
+        with pytest.raises(FormatError, match=f"weights has {size:,} bytes, and the manifest says {size + 1:,}"):
+            opened.whole("weights", size + 1)
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, read = tmp_path / "weights", os.readv
+    file.write_bytes(np.random.default_rng().bytes(5000))
+
+    def cut(handle: int, to: list[memoryview]) -> int:
+        os.truncate(file, 3000)
+        return read(handle, to)
+
+    monkeypatch.setattr(os, "readv", cut)
+    with Folder(tmp_path) as opened, pytest.raises(FormatError, match=r"weights was cut off while it was read"):
+        opened.whole("weights")
+
+
 @pytest.mark.slow
 def test_a_large_graph_is_sane(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of 30,000 operations, each with as large an array as graphs hold, is within the bound in either form."""
