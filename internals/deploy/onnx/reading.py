@@ -249,7 +249,7 @@ class _Program:
             self.floating = {str(one) for one in json.loads(props[TRAINED])}
         self.names: dict[int, str] = {}
         self.sizes = sizes
-        self.files: dict[str, bytes] = {}
+        self.files: dict[str, memoryview] = {}
         self.functions = {(one.domain, one.name) for one in model.functions}
         self.room = _Room()
         self.whole = self._body(model.graph, {key: known(value) for key, value in fixed.items()})

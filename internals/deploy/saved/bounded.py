@@ -23,13 +23,17 @@ def read_json(data: bytes) -> Any:
     Raises
     ------
     FormatError
-        It holds too many values.
+        It holds too many values, or is no UTF-8.
     ValueError, RecursionError
         It is no JSON, or nested too deep.
     """
     if len(data) > _SMALL:
         _check(sum(data.count(one) for one in (b",", b"[", b"{")))
-    return _JSON.decode(data.decode())
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"it is no text in UTF-8 ({error})") from None
+    return _JSON.decode(text)
 
 
 def check_msgpack(data: bytes) -> None:

@@ -319,12 +319,12 @@ class Sums:
 
     def add(self, rows: np.ndarray) -> None:
         """The next rows, of 512 words each."""
-        self._digest.update(np.add.reduce(rows, 1, _WORD))
+        self._digest.update(np.add.reduce(rows, 1, _WORD).data)
         self._down += np.add.reduce(rows, 0, _WORD)
 
     def hexdigest(self) -> str:
         whole = self._digest.copy()
-        whole.update(self._down)
+        whole.update(self._down.data)
         return whole.hexdigest()
 
 
@@ -335,7 +335,7 @@ def room_for(size: int) -> tuple[memoryview, np.ndarray]:
     """
     room = np.empty(size + -size % ROW, np.uint8)
     room[size:] = 0
-    return memoryview(room)[:size], room.view(_WORD).reshape(-1, ROW // 8)
+    return room.data[:size], room.view(_WORD).reshape(-1, ROW // 8)
 
 
 def sums(data: bytes) -> str:

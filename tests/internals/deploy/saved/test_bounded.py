@@ -60,6 +60,14 @@ def test_a_file_of_another_size_is_not_read(name: str, tmp_path: Path, monkeypat
         load(tmp_path / "model")
 
 
+@pytest.mark.parametrize("read", [read_manifest, lambda name, data: read_graph(name, data, {})])
+def test_text_that_is_no_utf_8_is_refused_in_a_line(read: Callable[[str, bytes], Any]) -> None:
+    """Not with all of the file, as Python's own error is shown."""
+    with pytest.raises(FormatError, match="file: it is no text in UTF-8") as error:
+        read("file", b'{"format": "' + b"\xff" * 10_000 + b'"}')
+    assert len(str(error.value)) < 200
+
+
 @pytest.mark.parametrize("size", [0, 1, folder.ROW, 3 * folder.ROW + 5, folder.ROW * folder._AT_ONCE + 9])
 def test_a_file_that_is_read_piece_by_piece_is_whole(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
