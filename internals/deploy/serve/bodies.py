@@ -22,8 +22,6 @@ MANY = 2**14
 """Numbers of an answer from which another process writes it."""
 OWN_MEMORY, GROWTH = 2**28, 40
 """Bytes that the process has itself, and what a byte of JSON takes at most when it is read: a list for each number."""
-LIMIT = 60.0
-"""Seconds that reading or writing one body may take."""
 
 
 class Bodies:
@@ -35,10 +33,12 @@ class Bodies:
         Bytes of a body. The other process may take a memory that follows from it.
     finite : bool
         Refuse NaN and infinity.
+    limit : float
+        Seconds that reading or writing one body may take.
     """
 
-    def __init__(self, largest: int, *, finite: bool = True) -> None:
-        self._memory, self._finite = OWN_MEMORY + GROWTH * largest, finite
+    def __init__(self, largest: int, *, finite: bool = True, limit: float = 60.0) -> None:
+        self._memory, self._finite, self._limit = OWN_MEMORY + GROWTH * largest, finite, limit
         self._process: Process | None = None
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -93,6 +93,8 @@ class Bodies:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         self._turn.release()
+        if not task.cancelled():
+            task.exception()  # who asked may have left, and then nobody else looks at it
 
     async def _asked(
         self, fields: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
@@ -101,11 +103,11 @@ class Bodies:
         try:
             if self._process is not None:
                 with suppress(WorkerDied):  # it died while it was idle, or of the body before
-                    return await self._process.ask(data, "read or write JSON", LIMIT)
+                    return await self._process.ask(data, "read or write JSON", self._limit)
                 self._process.kill()
             self._process = Process("internals.deploy.serve.reader", "the reader", more=[str(self._memory)])
             await self._process.begin()
-            return await self._process.ask(data, "read or write JSON", LIMIT)
+            return await self._process.ask(data, "read or write JSON", self._limit)
         except (WorkerDied, OSError) as error:
             if self._process is not None:
                 self._process.kill()

@@ -60,7 +60,7 @@ class Settings:
     connections : int
         Most connections at once; others are answered that the server is full.
     limit, loading : float
-        Seconds that a batch, and loading with its warm-up, may take.
+        Seconds that a batch or the JSON of a large body, and loading with its warm-up, may take.
     idle : float
         Seconds that a connection may take for a request's header or body, or be silent.
     finite : bool
@@ -136,7 +136,7 @@ class Server:
         self.metrics = Metrics(self)
         self.recent: deque[tuple[float, float, int, str]] = deque(maxlen=2000)
         self.minute = Minute()
-        self.bodies = Bodies(kept.largest, finite=kept.finite)
+        self.bodies = Bodies(kept.largest, finite=kept.finite, limit=kept.limit)
         self.in_flight = 0
         self._markers = MARKERS if kept.loader is None else (kept.marker,)
         self._looks = 0

@@ -434,8 +434,9 @@ def test_who_reads_an_answer_late_has_it_whole_and_asyncio_closes_once(behind):
             came = b""
             while part := await loop.sock_recv(theirs, 2**20):
                 came += part
-        while connection._shared.open:
-            await asyncio.sleep(0)
+            theirs.close()
+            while connection._shared.open:
+                await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not wrong
         assert came.endswith(answer.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 
@@ -14,7 +15,7 @@ from internals.deploy.serve import bodies as bodies_module
 from internals.deploy.serve import rest, workers
 from internals.deploy.serve.batcher import Batcher
 from internals.deploy.serve.bodies import Bodies
-from internals.deploy.serve.errors import ModelFailed, Unavailable
+from internals.deploy.serve.errors import BadRequest, ModelFailed, Unavailable
 from internals.deploy.serve.joining import Joiner
 from internals.deploy.serve.process import Process
 from internals.deploy.serve.runner import Observed, Runner
@@ -67,6 +68,30 @@ def test_a_reader_that_can_not_be_started_is_told_and_tried_again(monkeypatch):
         bodies.close()
 
     run(scenario())
+
+
+def test_a_reader_that_takes_too_long_is_stopped_though_nobody_waits(monkeypatch):
+    """It would hold up all others; and what nobody is there to hear is no error of the server's."""
+
+    class Sleeps(Process):
+        def __init__(self, module, called, more):
+            super().__init__("keyword", called)
+
+    async def scenario():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, about: wrong.append(about))
+        monkeypatch.setattr(bodies_module, "Process", Sleeps)
+        bodies = Bodies(1000, limit=0.05)
+        monkeypatch.setattr(Process, "_lost", lambda process: None)  # it is as if it were stopped
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(read(bodies), 0.01)
+        with pytest.raises(BadRequest, match="took more than 0.05 s to read or write JSON and was stopped"):
+            await read(bodies)
+        bodies.close()
+
+    wrong = []
+    run(scenario())
+    gc.collect()
+    assert not wrong
 
 
 def test_who_leaves_before_his_body_is_read_takes_it_along(monkeypatch):
