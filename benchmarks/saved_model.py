@@ -15,8 +15,8 @@ In all of them, what earlier ones left is collected before (a model that was dro
 
 On two cores of an AMD EPYC, in several runs, from the disk every row is within the goal (0.8 to 1.3), and so it is into
 new memory (0.4 to 1.6). From 100 MB on, loading takes less than half the time of ``read_bytes``, since NumPy asks the
-system for large pages (NUMPY_MADVISE_HUGEPAGE=0 shows it). Again, rows from 25 MB on are within the goal (0.4 to 1.6),
-and those of 2 MB are not: 0.3 to 0.5 ms to read and 0.8 to 1.0 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is
+system for large pages (NUMPY_MADVISE_HUGEPAGE=0 shows it). Again, rows from 25 MB on are within the goal (0.4 to 1.7),
+and those of 2 MB are not: 0.3 to 0.5 ms to read and 0.8 to 1.1 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is
 reading, 0.15 the checksum, and half a millisecond does not depend on the size of the weights: the manifest, the header,
 and the nodes, of which each kind is checked in all ways once. That takes half as long where the processor still has
 the code at hand, which it has not after collecting.
