@@ -13,14 +13,13 @@ header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA
 
 In all of them, what earlier ones left is collected before (a model that was dropped holds its memory until then).
 
-On two cores of an AMD EPYC, in several runs, from the disk every row is within the goal (0.8 to 1.3), and so it is into
-new memory (0.4 to 1.6). From 100 MB on, loading takes less than half the time of ``read_bytes``, since NumPy asks the
-system for large pages (NUMPY_MADVISE_HUGEPAGE=0 shows it). Again, rows from 25 MB on are within the goal (0.4 to 1.7),
-and those of 2 MB are not: 0.3 to 0.5 ms to read and 0.8 to 1.1 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is
-reading, 0.15 the checksum, and half a millisecond does not depend on the size of the weights: the manifest, the header,
-and the nodes, of which each kind is checked in all ways once. That takes half as long where the processor still has
-the code at hand, which it has not after collecting.
-torch.jit and onnxruntime take 4 and 2.5 milliseconds to load the same model.
+On two cores of an AMD EPYC, from the disk every row is within the goal (0.9 to 1.4 in several runs), and so is it into
+new memory (0.7 to 1.7); from 100 MB on, loading takes less time than ``read_bytes``, since memory is taken all at once
+and not page by page. Again, rows from 25 MB on are within the goal (0.7 to 1.9), and those of 2 MB are not: 0.3 to 0.4
+ms to read and 0.8 to 1.1 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is reading, 0.15 the checksum, and half a
+millisecond does not depend on the size of the weights: the manifest, the header, and the nodes, of which each kind is
+checked in all ways once. That takes half as long where the processor still has the code at hand, which it has not after
+collecting. torch.jit takes 4 milliseconds to load the same model.
 """
 
 from __future__ import annotations
@@ -44,6 +43,7 @@ import numpy as np
 from internals import nn
 from internals.deploy import Signature, TensorSpec, load, save
 
+RESULTS = Path(__file__).parent / "results"
 RUNS, SMALL_RUNS = 7, 41
 SMALL = 2**25
 """Bytes; smaller models are loaded more often, since what else the machine does counts more."""
@@ -124,8 +124,14 @@ def main() -> None:
         "sha256",
         "none",
     )
-    print("Milliseconds; the last two are loading again, verified by SHA-256 and not at all.")
-    print(f"{'weights':>10} {'form':>7} {' '.join(f'{name:>10}' for name in columns)}")
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        lines.append(line)
+
+    say("Milliseconds; the last two are loading again, verified by SHA-256 and not at all.")
+    say(f"{'weights':>10} {'form':>7} {' '.join(f'{name:>10}' for name in columns)}")
     for width, layers in SHAPES:
         model = mlp(width, layers)
         for form in ("json", "binary"):
@@ -140,13 +146,20 @@ def main() -> None:
                 found += [median_ms(size, partial(load, path, verify=how)) for how in ("sha256", False)]
                 x = np.zeros((1, width), np.float32)
                 assert load(path).signatures["serve"](x=x)["output"].shape == (1, width)
-            print(f"{size / 1e6:8.1f}MB {form:>7} {' '.join(f'{one:10.2f}' for one in found)}")
-    print("\nThe same models in other libraries, from files in memory: load, ms")
+            say(f"{size / 1e6:8.1f}MB {form:>7} {' '.join(f'{one:10.2f}' for one in found)}")
+    say("\nThe same models in other libraries, from files in memory: load, ms")
     for width, layers in SHAPES:
         size = 4 * layers * (width * width + width)
         with tempfile.TemporaryDirectory() as folder:
             times = {name: median_ms(size, one) for name, one in elsewhere(Path(folder), width, layers).items()}
-        print(f"{size / 1e6:8.1f}MB {' '.join(f'{name} {time:10.2f}' for name, time in times.items())}")
+        say(f"{size / 1e6:8.1f}MB {' '.join(f'{name} {time:10.2f}' for name, time in times.items())}")
+    say(f"\nLoad average at the end {os.getloadavg()[0]:.1f}. `python -m benchmarks.saved_model`")
+    text = (
+        "Loading a saved model, beside reading its bytes (goal: at most twice that)\n\n```\n"
+        + "\n".join(lines)
+        + "\n```\n"
+    )
+    (RESULTS / "saved_model.md").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
