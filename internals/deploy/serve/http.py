@@ -20,6 +20,7 @@ from typing import Any
 from internals.deploy.serve.answers import IDENTITY, Answers
 from internals.deploy.serve.errors import ServeError, Unavailable
 from internals.deploy.serve.exchanged import Answer, Asked, refusal
+from internals.deploy.serve.reading import LARGEST_HEADER, LARGEST_PATH, MOST_NAMES
 
 log = logging.getLogger("internals.deploy.serve")
 requests = logging.getLogger("internals.deploy.serve.requests")
@@ -27,9 +28,6 @@ requests = logging.getLogger("internals.deploy.serve.requests")
 PROBES = frozenset(("/healthz", "/readyz", "/metrics", "/live"))
 """What asks for these does so every few seconds; the log has a line of it only where something is wrong."""
 
-LARGEST_PATH, LARGEST_HEADER = 8 * 2**10, 16 * 2**10
-MOST_NAMES = 256
-"""Of headers: a line of a few bytes takes many times as much memory."""
 _HOST = re.compile(r"[-A-Za-z0-9._~!$&'()*+,;=%:\[\]]*")
 
 

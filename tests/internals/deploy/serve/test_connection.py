@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from internals.deploy.serve.connection import BUFFER, UNFINISHED, Connection, Shared
+from internals.deploy.serve.connection import BUFFER, Connection, Shared
 from internals.deploy.serve.errors import ServeError
 from internals.deploy.serve.exchanged import Answer, refusal
-from internals.deploy.serve.http import LARGEST_HEADER, LARGEST_PATH
 from internals.deploy.serve.metrics import Metrics
 from internals.deploy.serve.minute import Minute
+from internals.deploy.serve.reading import LARGEST_HEADER, LARGEST_PATH, UNFINISHED
 from internals.deploy.serve.server import Settings
 
 

@@ -8,8 +8,8 @@ import errno
 import numpy as np
 import pytest
 
-from internals.deploy.serve.connection import BUFFER, UNFINISHED, Connection
-from internals.deploy.serve.http import LARGEST_HEADER, MOST_NAMES
+from internals.deploy.serve.connection import BUFFER, Connection
+from internals.deploy.serve.reading import LARGEST_HEADER, MOST_NAMES, UNFINISHED
 
 from .test_connection import Transport, feed, in_chunks, on_loop, opened, request, split_answers
 
@@ -126,8 +126,8 @@ def test_of_a_header_that_is_too_long_no_more_is_kept():
     for lines in (b"a: b\r\n" * 15_000, b"".join(b"%04x:\r\n" % one for one in range(10_000))):
         connection, transport, _ = opened()
         feed(connection, transport, b"GET / HTTP/1.1\r\n" + lines)
-        kept = sum(len(name) + len(value) for name, value in connection._headers.items())
-        assert len(connection._headers) <= MOST_NAMES + 1
+        kept = sum(len(name) + len(value) for name, value in connection._input._headers.items())
+        assert len(connection._input._headers) <= MOST_NAMES + 1
         assert kept <= 2 * LARGEST_HEADER
         feed(connection, transport, b"\r\n")
         assert [one[0] for one in split_answers(transport.written)] == [431]
