@@ -13,7 +13,7 @@ header and makes the graph's nodes; with ``verify="sha256"`` the checksum is SHA
 
 In all of them, what earlier ones left is collected before (a model that was dropped holds its memory until then).
 
-On two cores of an AMD EPYC, from the disk every row is within the goal (0.9 to 1.4 in several runs), and so is it into
+On two cores of an AMD EPYC, from the disk every row is within the goal (0.8 to 1.6 in several runs), and so is it into
 new memory (0.7 to 1.7); from 100 MB on, loading takes less time than ``read_bytes``, since memory is taken all at once
 and not page by page. Again, rows from 25 MB on are within the goal (0.7 to 1.9), and those of 2 MB are not: 0.3 to 0.4
 ms to read and 0.8 to 1.1 to load, 2.1 to 3.2 times as long. Of that, 0.2 ms is reading, 0.15 the checksum, and half a
