@@ -65,8 +65,10 @@ def content_of(
             "Keras-style model has one of its own."
         )
     for name, signature in signatures.items():
-        if not isinstance(signature, Signature) or not str(name).isidentifier():
+        if not isinstance(signature, Signature) or not isinstance(name, str):
             raise TypeError(f"save: signatures map names to Signatures, got {name!r}: {type(signature).__name__}.")
+        if not name.isidentifier():
+            raise ValueError(f"save: {name!r} is no name of a signature; give letters, digits and _, such as 'serve'.")
     if isinstance(source, Graph | Session):
         return _from_graph(source, signatures)
     if isinstance(source, Module):
@@ -152,11 +154,13 @@ def _state(model: Module | None) -> list[tuple[str, Tensor]]:
 
 def _check_specs(name: str, inputs: Mapping[str, Any]) -> None:
     for key, spec in inputs.items():
-        if not isinstance(spec, TensorSpec) or not str(key).isidentifier():
+        if not isinstance(spec, TensorSpec) or not isinstance(key, str):
             raise TypeError(
                 f"save: the inputs of {name} map names to TensorSpecs, got {key!r}: {type(spec).__name__}. Write "
                 "TensorSpec(('batch', 3), 'float32')."
             )
+        if not key.isidentifier():
+            raise ValueError(f"save: {key!r} is no name of an input of {name}; give letters, digits and _.")
 
 
 def _names(name: str, answer: Any, count: int, given: Sequence[str]) -> list[str]:
