@@ -143,7 +143,7 @@ def place(sizes, servers, split):
     return pieces
 
 
-# %% wrong: the rest is lost | one number at most
+# %% wrong: the rest is lost | one number at most|is on no server
 
 import zlib
 
