@@ -40,10 +40,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     shutil.rmtree(home, ignore_errors=True)
     if leaked:
         session.config.stash[LEAKED] = leaked
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        session.exitstatus = LEFT_RUNNING
 
 
 LEAKED = pytest.StashKey[list[str]]()
+LEFT_RUNNING = 8
+"""The exit code where tests left processes: another than that of tests that failed, which may pass the next time."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

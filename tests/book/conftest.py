@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import http.server
 import importlib.util
@@ -19,10 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
+MARK = "TEST_BROWSER"
+"""The variable that all processes of one browser have."""
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'"
@@ -116,8 +120,10 @@ class Browser:
         flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
         flags += " disable-breakpad disable-crash-reporter disable-component-update disable-sync"
         flags += f" remote-debugging-port=0 user-data-dir={profile}"
+        self._mark = str(profile)
         self.process = subprocess.Popen(
             [program, *(f"--{flag}" for flag in flags.split()), "about:blank"],
+            env={**os.environ, MARK: self._mark},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -212,6 +218,20 @@ class Browser:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        # Its crash handlers are no children of it, and may outlive it.
+        left = [one for one in psutil.process_iter() if is_marked(one, self._mark)]
+        for one in psutil.wait_procs(left, timeout=5)[1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(left, timeout=5)
+
+
+def is_marked(process: psutil.Process, mark: str) -> bool:
+    """Whether a process was started by the browser that has this mark."""
+    try:
+        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:  # ended meanwhile, or another user's
+        return False
 
 
 @pytest.fixture(scope="session")

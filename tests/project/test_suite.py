@@ -20,6 +20,7 @@ def test_passes_the_second_time():
 """
 NEVER = "def test_fails():\n    assert False\n"
 ALWAYS = "def test_passes():\n    pass\n"
+LEAVES = "def pytest_sessionfinish(session):\n    session.exitstatus = 8\n"
 
 
 @pytest.fixture
@@ -54,6 +55,7 @@ def test_notebooks_are_a_part(suite: ModuleType) -> None:
         ([ONCE, NEVER], "worksteal", 1, ["failed again", "unsteady, passed when run again"]),
         ([ONCE, ONCE, ONCE, ONCE], "", 1, []),
         (["import nowhere"], "", 2, []),
+        ([ONCE, LEAVES], "", 8, []),
     ],
 )
 def test_a_few_failures_are_run_again(
@@ -68,7 +70,8 @@ def test_a_few_failures_are_run_again(
 ) -> None:
     for number, source in enumerate(files):
         (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / f"test_{number}.py").write_text(source)
+        name = "conftest.py" if source == LEAVES else f"test_{number}.py"
+        (tmp_path / str(number) / name).write_text(source)
     monkeypatch.setattr(suite, "ROOT", tmp_path)
     monkeypatch.setattr(suite, "PARTS", {"a part": suite.Part([*suite.PLAIN, "--rootdir", "."], ["."], share)})
     assert suite.main(["-q"]) == code
