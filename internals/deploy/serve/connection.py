@@ -182,7 +182,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def is_turn_of(self, exchange: Exchange) -> bool:
         """Whether all requests before it have their answers, and others have had their turn since the last."""
-        return bool(self._queue) and self._queue[0] is exchange and not self._replied and not self._rests
+        return bool(self._queue) and self._queue[0] is exchange and not self._rests
 
     def say(self, data: bytes) -> None:
         """Write what is no answer yet."""

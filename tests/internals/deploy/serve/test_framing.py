@@ -140,6 +140,16 @@ def test_many_names_are_too_many():
         assert [one[0] for one in answers] == [status]
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_is_not_held_to_the_length_of_a_header(chunked):
+    rng = np.random.default_rng(6)
+    body = rng.bytes(2 * UNFINISHED).hex().encode()
+    sends = request("POST", "/", in_chunks(body, rng), CHUNKED) if chunked else request("POST", "/", body)
+    asked, answers, _ = asyncio.run(sent(sends, 10_000))
+    assert [one.body for one in asked] == [body]
+    assert [one[0] for one in answers] == [200]
+
+
 @on_loop
 def test_a_body_in_small_chunks_is_one_piece_of_memory():
     connection, transport, answers = opened()
