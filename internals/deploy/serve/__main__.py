@@ -22,6 +22,7 @@ from internals.deploy.serve.server import Server, Settings, log
 SERVING = {
     "size": "--batch-size",
     "wait_ms": "--wait-ms",
+    "linger_ms": "--linger-ms",
     "queue": "--queue",
     "workers": "--workers",
     "threads": "--threads",
@@ -55,6 +56,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--admin-token-file", type=Path, help="a file with the token of operators' calls")
     parser.add_argument("--batch-size", dest="size", type=int, default=known.size, help="rows (%(default)s)")
     parser.add_argument("--wait-ms", type=float, default=0.0, help="that a request waits for others (%(default)s)")
+    parser.add_argument(
+        "--linger-ms", type=float, default=1000 * known.linger, help="the same, while many come (%(default)s)"
+    )
     parser.add_argument("--queue", type=int, default=known.queue, help="rows that may wait (%(default)s)")
     parser.add_argument("--workers", type=int, default=known.workers, help="processes of a version (%(default)s)")
     parser.add_argument("--threads", type=int, default=known.threads, help="of a process; 0 shares out the processors")
@@ -133,7 +137,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
             name = ""
         if not name.isidentifier():
             raise ValueError(f"--pad {one!r}: expected SIZE=FILL, such as time=0")
-    translated = {"wait": options.wait_ms / 1000, "fill": fill, "finite": not options.allow_nan}
+    seconds = {"wait": options.wait_ms / 1000, "linger": options.linger_ms / 1000}
+    translated = {**seconds, "fill": fill, "finite": not options.allow_nan}
     kept = {one.name: getattr(options, one.name) for one in fields(Settings) if one.name not in translated}
     return Settings(**translated, **kept)
 

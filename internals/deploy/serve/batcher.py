@@ -4,6 +4,11 @@ A model takes little longer for 32 rows than for one, so requests that arrive ne
 bounds say when a batch is due: it has ``size`` rows, or its oldest request has waited ``wait`` seconds. With ``wait=0``
 a request that finds a worker free runs at once, and batches form of what arrives while all workers are busy.
 
+A wait that is always there helps a server that is loaded, and holds up the few clients of one that is not. ``linger``
+is one that sets in by itself: for so many seconds at most, a batch waits until as many requests are there as lately
+were there at once. Clients that wait for their answers are not held up: when all are there, nobody else is waited for.
+When some of them go away, one wait in which nobody comes is enough to notice.
+
 Requests run together only if they have one key (a signature, and the shapes that must agree); those of one key stand in
 a lane, first come, first served: a request that does not fit into a batch is never overtaken by a smaller one behind
 it. Among lanes that are due, the one whose first request has waited longest goes first, so that no lane starves
@@ -20,6 +25,9 @@ from itertools import islice
 from typing import Any
 
 from internals.deploy.serve.errors import QueueFull
+
+CROWD = 4
+"""Requests together from which on `Batcher.linger` waits for as many again; where there are fewer, none is held up."""
 
 
 @dataclass(eq=False)
@@ -61,26 +69,38 @@ class Batcher:
         Seconds that a request waits at most for others, while a worker is free.
     queue : int
         Most rows that wait; a request that would be more is refused, unless nothing else waits.
+    linger : float
+        Seconds that it waits at most while fewer are there than lately were, if those were at least `CROWD`.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that wait.
+    crowd : int
+        Requests that lately waited together: the most that a `take` found. It is what the latest found, if those are
+        fewer than `CROWD`, or if nobody had come for half of `linger`.
 
     Raises
     ------
     ValueError
     """
 
-    def __init__(self, *, size: int = 32, wait: float = 0.0, queue: int = 1024) -> None:
+    def __init__(self, *, size: int = 32, wait: float = 0.0, queue: int = 1024, linger: float = 0.0) -> None:
         for name, value in (("size", size), ("queue", queue)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"Batcher: {name} must be a whole number of rows, at least 1, got {value!r}.")
-        if not 0 <= wait < math.inf:
-            raise ValueError(f"Batcher: wait must be seconds, 0 or more, got {wait!r}.")
-        self.size, self.wait, self.queue = size, wait, queue
-        self.rows = 0
+        for name, seconds in (("wait", wait), ("linger", linger)):
+            if not 0 <= seconds < math.inf:
+                raise ValueError(f"Batcher: {name} must be seconds, 0 or more, got {seconds!r}.")
+        self.size, self.wait, self.queue, self.linger = size, wait, queue, linger
+        self.rows = self.crowd = 0
+        self._waiting, self._latest = 0, -math.inf
         self._lanes: dict[Hashable, deque[Request]] = {}
         self._in_lane: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
         """Requests that wait."""
-        return sum(len(lane) for lane in self._lanes.values())
+        return self._waiting
 
     def submit(self, now: float, request: Request) -> None:
         """Put a request at the end of its lane.
@@ -96,7 +116,7 @@ class Batcher:
             raise ValueError(f"Batcher: a request must have at least 1 row, got {request.rows!r}.")
         if self.rows and self.rows + request.rows > self.queue:
             raise QueueFull(f"{self.rows} rows wait and the queue holds {self.queue}: no room for {request.rows} more.")
-        request.arrived = now
+        request.arrived = self._latest = now
         self._lanes.setdefault(request.key, deque()).append(request)
         self._count(request, 1)
 
@@ -105,6 +125,8 @@ class Batcher:
         due = [lane for key, lane in self._lanes.items() if self._due_at(key) <= now]
         if not due:
             return []
+        nobody_came = now - self._latest >= self.linger / 2
+        self.crowd = max(self._waiting, 0 if nobody_came or self._waiting < CROWD else self.crowd)
         lane = min(due, key=lambda one: one[0].arrived)
         batch, rows = [lane[0]], lane[0].rows
         for request in islice(lane, 1, None):
@@ -151,6 +173,7 @@ class Batcher:
 
     def _count(self, request: Request, sign: int) -> None:
         key = request.key
+        self._waiting += sign
         self.rows += sign * request.rows
         self._in_lane[key] = self._in_lane.get(key, 0) + sign * request.rows
         if not self._lanes[key]:
@@ -160,4 +183,5 @@ class Batcher:
         first = self._lanes[key][0]
         if first.alone or self._in_lane[key] >= self.size:
             return -math.inf
-        return first.arrived + self.wait
+        lingers = CROWD <= self.crowd > self._waiting
+        return first.arrived + (max(self.wait, self.linger) if lingers else self.wait)

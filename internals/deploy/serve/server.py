@@ -37,7 +37,7 @@ class Settings:
 
     Attributes
     ----------
-    size, wait, queue
+    size, wait, queue, linger
         See `Batcher`; of each version.
     workers : int
         Processes of each version.
@@ -79,6 +79,7 @@ class Settings:
     size: int = 32
     wait: float = 0.0
     queue: int = 1024
+    linger: float = 0.001
     workers: int = 1
     threads: int = 0
     fill: Mapping[str, float] = field(default_factory=dict)
@@ -96,8 +97,12 @@ class Settings:
     marker: str = ""
 
     def __post_init__(self) -> None:
-        Batcher(size=self.size, wait=self.wait, queue=self.queue)
+        self.batcher()
         Model("", keep=self.keep)
+
+    def batcher(self) -> Batcher:
+        """A version's queue."""
+        return Batcher(size=self.size, wait=self.wait, queue=self.queue, linger=self.linger)
 
 
 class Server:
@@ -129,7 +134,7 @@ class Server:
         if not self.base.is_dir():
             raise FileNotFoundError(f"serve: {self.base} is no directory; it must hold NAME/1 with a saved model.")
         kept = self.settings
-        self._batcher = batcher or partial(Batcher, size=kept.size, wait=kept.wait, queue=kept.queue)
+        self._batcher = batcher or kept.batcher
         self._batcher()  # settings that make no sense fail here, and not when the first version loads
         self.models: dict[str, Model] = {}
         self.draining = self._started = False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 import pytest
 
-from internals.deploy.serve.batcher import Batcher, Request
+from internals.deploy.serve.batcher import CROWD, Batcher, Request
 from internals.deploy.serve.errors import QueueFull
 
 
@@ -104,11 +105,153 @@ def test_what_is_alone_stays_alone():
     assert [batcher.take(5.0) for _ in range(3)] == [[one] for one in requests]
 
 
+def held_up(batcher, service, arrivals):
+    """Seconds that each request waited while the one worker was free; a batch takes ``service`` seconds."""
+    coming, idle, held = deque(arrivals), 0.0, []
+    while coming or len(batcher):
+        due = batcher.next_due()
+        when = max(idle, due) if due is not None else math.inf
+        if coming and coming[0] <= when:
+            filled(batcher, Request(1), now=coming.popleft())
+        elif batch := batcher.take(when):
+            held += [when - max(one.arrived, idle) for one in batch]
+            idle = when + service
+    return held
+
+
+def answers(batcher, clients, base, row, pause, seed=0):
+    """How many some clients get in a second; each comes again about ``pause`` after it had the last one."""
+    rng = np.random.default_rng(seed)
+    coming = sorted(rng.uniform(0, 0.002, clients).tolist())
+    idle, number = 0.0, 0
+    while idle <= 1.0:
+        due = batcher.next_due()
+        when = max(idle, due) if due is not None else math.inf
+        if coming and coming[0] <= when:
+            filled(batcher, Request(1), now=coming.pop(0))
+        elif batch := batcher.take(when):
+            idle = when + base + row * len(batch)
+            number += len(batch)
+            coming = sorted([*coming, *(idle + pause * rng.uniform(0.5, 1.5, len(batch))).tolist()])
+    return number
+
+
+def crowded(linger=0.001, requests=10, **settings):
+    """A batcher that has lately found so many together, at 0 seconds."""
+    batcher = Batcher(linger=linger, **settings)
+    filled(batcher, *[Request(1) for _ in range(requests)])
+    assert len(batcher.take(0.0)) == requests
+    assert batcher.crowd == requests
+    return batcher
+
+
+def test_it_lingers_for_as_many_as_lately_came_together_and_no_longer_than_it_says():
+    batcher = crowded()
+    for number in range(9):
+        filled(batcher, Request(1, key=number % 2), now=1.0 + number * 1e-5)
+        assert batcher.take(1.0 + number * 1e-5) == []
+    assert batcher.next_due() == 1.001
+    filled(batcher, Request(1, key=0), now=1.0009)
+    assert len(batcher.take(1.0009)) == 6  # with the tenth, of all keys together
+    assert batcher.take(1.0009) == []
+    assert len(batcher.take(1.00101)) == 4
+
+
+@pytest.mark.parametrize(("together", "held"), [(1, False), (3, False), (4, True), (20, True)])
+def test_from_four_together_on_it_is_a_crowd(together, held):
+    batcher = Batcher(linger=0.001)
+    filled(batcher, *[Request(1, key=number % 3) for number in range(together)])
+    batcher.take(0.0)
+    assert batcher.crowd == together  # of all keys
+    batcher.clear()
+    filled(batcher, Request(1), now=1.0)
+    assert (batcher.take(1.0) == []) is held
+
+
+def test_a_full_batch_and_one_that_is_alone_do_not_linger():
+    batcher = crowded(size=10)
+    filled(batcher, Request(10), now=1.0)
+    assert len(batcher.take(1.0)) == 1
+    batcher = crowded()
+    filled(batcher, Request(1, alone=True), now=1.0)
+    assert len(batcher.take(1.0)) == 1
+
+
+def test_a_fixed_wait_is_not_shortened():
+    batcher = crowded(wait=0.005, size=10)
+    filled(batcher, Request(1), now=1.0)
+    assert batcher.next_due() == 1.005
+    batcher = crowded(linger=0.0)
+    filled(batcher, Request(1), now=1.0)
+    assert batcher.take(1.0)
+
+
+@pytest.mark.parametrize("left", range(4, 10))
+def test_when_others_have_gone_one_wait_is_enough_to_notice(left):
+    batcher = crowded()
+    filled(batcher, *[Request(1) for _ in range(left)], now=1.0)
+    assert batcher.take(1.0) == []
+    assert len(batcher.take(1.001)) == batcher.crowd == left
+    filled(batcher, *[Request(1) for _ in range(left)], now=2.0)
+    assert len(batcher.take(2.0)) == left
+
+
+def test_while_others_still_come_it_goes_on():
+    batcher = crowded()
+    filled(batcher, *[Request(1) for _ in range(5)], now=1.0)
+    filled(batcher, Request(1), now=1.0006)
+    assert len(batcher.take(1.001)) == 6
+    assert batcher.crowd == 10
+
+
+def test_fewer_than_a_crowd_end_it_whenever_they_came():
+    batcher = crowded()
+    filled(batcher, Request(1), now=1.0)
+    filled(batcher, *[Request(1) for _ in range(CROWD - 2)], now=1.0009)
+    assert len(batcher.take(1.001)) == CROWD - 1
+    filled(batcher, Request(1), now=2.0)
+    assert batcher.take(2.0)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 4, 5, 8, 16, 24, 64])
+@pytest.mark.parametrize("pause", [0.0001, 0.0003, 0.001, 0.003])
+@pytest.mark.parametrize(("base", "row"), [(0.0002, 0.0001), (0.001, 0.00005), (0.0002, 0.0003)])
+def test_clients_that_wait_for_their_answers_get_as_many(clients, pause, base, row):
+    """A fixed wait of as long would leave a few of them a third."""
+    at_once, lingering = (answers(Batcher(size=64, linger=one), clients, base, row, pause) for one in (0.0, 0.001))
+    assert lingering > 0.93 * at_once
+    if (clients, base, row, pause) == (5, 0.0002, 0.0001, 0.0003):
+        assert lingering > 1.1 * at_once
+        assert answers(Batcher(size=64, wait=0.001), clients, base, row, pause) < 0.7 * at_once
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_at_random_times_are_not_held_up(seed):
+    arrivals = np.cumsum(np.random.default_rng(seed).exponential(0.002, 1000))
+    held = held_up(Batcher(linger=0.001), 0.0003, arrivals)
+    assert len(held) > 990
+    assert np.mean(np.array(held) > 1e-9) < 0.02
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_at_random_times_share_batches_which_they_would_not_otherwise(seed):
+    arrivals = np.cumsum(np.random.default_rng(seed).exponential(0.0001, 5000)).tolist()
+    batches = {}
+    for linger in (0.0, 0.001):
+        batcher = Batcher(size=64, linger=linger)
+        taken, take = [], batcher.take
+        batcher.take = lambda now, take=take, taken=taken: taken.append(take(now)) or taken[-1]
+        held_up(batcher, 0.0003, arrivals)
+        batches[linger] = sum(map(bool, taken))
+    assert batches[0.001] < 0.6 * batches[0.0]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_lost_doubled_or_late_in_a_random_run(seed):
     rng = np.random.default_rng(seed)
     size, wait = int(rng.integers(1, 9)), float(rng.uniform(0, 0.5))
-    batcher = Batcher(size=size, wait=wait, queue=64)
+    linger = float(rng.choice([0.0, rng.uniform(0, 0.5)]))
+    batcher = Batcher(size=size, wait=wait, queue=64, linger=linger)
     arrivals = np.cumsum(rng.exponential(0.1, 200))
     sent, came, refused, now = [], [], 0, 0.0
 
@@ -117,7 +260,7 @@ def test_nothing_is_lost_doubled_or_late_in_a_random_run(seed):
             when = max(now, due)
             batch = batcher.take(when)
             assert sum(one.rows for one in batch) <= size or len(batch) == 1
-            assert all(when - one.arrived <= wait + 1e-9 for one in batch)
+            assert all(when - one.arrived <= max(wait, linger) + 1e-9 for one in batch)
             came.extend(batch)
 
     for at in arrivals:
@@ -135,7 +278,10 @@ def test_nothing_is_lost_doubled_or_late_in_a_random_run(seed):
     assert refused + len(sent) == 200
 
 
-@pytest.mark.parametrize("setting", [{"size": 0}, {"size": True}, {"queue": 0}, {"wait": -1}, {"wait": math.nan}])
+@pytest.mark.parametrize(
+    "setting",
+    [{"size": 0}, {"size": True}, {"queue": 0}, {"wait": -1}, {"wait": math.nan}, {"linger": -1}, {"linger": math.inf}],
+)
 def test_settings_that_make_no_sense_are_refused(setting):
     with pytest.raises(ValueError, match=f"Batcher: {next(iter(setting))} must be"):
         Batcher(**setting)

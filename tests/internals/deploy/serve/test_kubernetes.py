@@ -13,7 +13,22 @@ IMAGE = ["--kubernetes", "--image", "registry/models@sha256:0a1b"]
 EVERYTHING = [
     *IMAGE,
     *("--name", "digits-2", "--claim", "disk", "--replicas", "1:1", "--cpu", "500m", "--memory", "512Mi"),
-    *("--batch-size", "7", "--wait-ms", "2.5", "--queue", "11", "--workers", "5", "--threads", "2", "--keep", "3"),
+    *(
+        "--batch-size",
+        "7",
+        "--wait-ms",
+        "2.5",
+        "--linger-ms",
+        "3.5",
+        "--queue",
+        "11",
+        "--workers",
+        "5",
+        "--threads",
+        "2",
+        "--keep",
+        "3",
+    ),
     *(
         "--poll",
         "0.25",
