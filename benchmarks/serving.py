@@ -10,9 +10,12 @@ medians.
   come in clusters, so even a server without any jitter has a tail: what queueing theory gives for one is computed
   beside. So is the load generator's own delay, since it shares the processors with the server. Half load is half of the
   most that 64 clients get; and, beside it, the rate at which the server's process is busy half of the time, as in that
-  theory. At half of the most it is nearly always busy, if each request goes to the model as soon as it can: those that
-  come one by one cost it two or three times what those cost that it finds waiting together. So that rate is measured
-  twice: as the server is by itself, and with ``--wait-ms 1``, where requests wait for others, at most a millisecond;
+  theory. At half of the most it would nearly always be busy, if each request went to the model as soon as it can:
+  those that come one by one cost it two or three times what those cost that it finds waiting together. So where many
+  come it lingers: a request waits for others, at most a millisecond. That rate is measured twice, as the server is by
+  itself and with ``--linger-ms 0``;
+- 1, 4 and 16 clients, each of which waits for its answer: answers a second by itself / with ``--linger-ms 0``, since
+  lingering must not hold up those for whom it does nothing;
 - 64 clients: answers a second with dynamic batching, and with a batch of 1, of the wide one and of the small one, for
   which HTTP takes longer than the model does.
 """
@@ -52,6 +55,8 @@ from internals.nn.weights import array_bytes
 
 RESULTS = Path(__file__).parent / "results"
 KIND = "application/x-safetensors"
+FEW = (1, 4, 16)
+"""Clients of which each waits for its answer."""
 
 
 def write_models(base: Path) -> None:
@@ -139,7 +144,7 @@ def measured(base: Path, rounds: int, seconds: float) -> dict[str, Any]:
     settings: dict[str, Any] = {"kind": KIND}
     with (
         serving(base, "--batch-size", "64") as (address, process),
-        serving(base, "--batch-size", "64", "--wait-ms", "1") as (waiting, patient),
+        serving(base, "--batch-size", "64", "--linger-ms", "0") as (eager, hasty),
         serving(base, "--batch-size", "1") as (single, _),
     ):
         urls = {name: f"{address}/{name}:predict" for name in ("ours", "onnx")}
@@ -161,11 +166,19 @@ def measured(base: Path, rounds: int, seconds: float) -> dict[str, Any]:
             found[f"{model}, answers/s, 64 clients"] = {name: statistics.median(one) for name, one in rates.items()}
             pairs = zip(rates["batches"], rates["one at a time"], strict=True)
             found[f"{model}, 64 clients, batches / one at a time"] = statistics.median(a / b for a, b in pairs)
+        asyncio.run(one_by_one(f"{eager}/ours:predict", body, 50))
+        for clients in FEW:
+            shares = []
+            for number in range(2 * rounds):
+                got = {}
+                for at in (address, eager)[:: 1 if number % 2 else -1]:
+                    few = closed_loop(f"{at}/ours:predict", lambda n: body, clients=clients, seconds=0.5, **settings)
+                    got[at] = checked(asyncio.run(few)).throughput
+                shares.append(got[address] / got[eager])
+            found[f"{clients} clients, by itself / at once"] = statistics.median(shares)
         half: dict[str, list[dict[str, float]]] = {}
         found["half load, refused"] = 0
-        servers = {"at once": (urls["ours"], process), "1 ms": (f"{waiting}/ours:predict", patient)}
-        for url, _ in servers.values():
-            asyncio.run(one_by_one(url, body, 50))
+        servers = {"by itself": (urls["ours"], process), "at once": (f"{eager}/ours:predict", hasty)}
         for seed in range(rounds):
             loop = closed_loop(urls["ours"], lambda n: body, clients=64, seconds=seconds, **settings)
             most = checked(asyncio.run(loop)).throughput
@@ -193,8 +206,8 @@ def measured(base: Path, rounds: int, seconds: float) -> dict[str, Any]:
                     "late": 1000 * nearest_rank(report.late, 0.99),
                 }
 
-            busy_half = most / 5 * 0.5 / loaded("at once", most / 5, seconds, even=True)["busy"]
-            cases = [("half busy", "at once", busy_half), ("half", "at once", most / 2), ("half", "1 ms", most / 2)]
+            busy_half = most / 5 * 0.5 / loaded("by itself", most / 5, seconds, even=True)["busy"]
+            cases = [("half busy", "by itself", busy_half), *[("half", name, most / 2) for name in servers]]
             for (load, name, rate), even in itertools.product(cases, (True, False)):
                 half.setdefault(f"{load}, {name}, {'even' if even else 'random'}", []).append(
                     loaded(name, rate, 2 * seconds, even=even)
@@ -226,24 +239,28 @@ def main() -> None:
             found["one request, ours / onnxruntime"],
             "at most 1.2",
         ),
+        ("p99 / p50 at half load, equal pauses", found["half, by itself, even, p99 / p50"], "at most 3"),
         (
-            "p99 / p50 at half load, equal pauses, --wait-ms 1",
-            found["half, 1 ms, even, p99 / p50"],
-            "at most 3",
-        ),
-        (
-            f"p99 / p50 at half load, random times, --wait-ms 1 (without jitter: {ideal:.1f})",
-            found["half, 1 ms, random, p99 / p50"],
+            f"p99 / p50 at half load, random times (without jitter: {ideal:.1f})",
+            found["half, by itself, random, p99 / p50"],
             "",
         ),
-        ("p99 / p50 at half load, equal pauses", found["half, at once, even, p99 / p50"], "at most 3"),
-        ("p99 / p50 at half load, random times", found["half, at once, random, p99 / p50"], ""),
         (
             "p99 / p50, server busy half the time, equal pauses",
-            found["half busy, at once, even, p99 / p50"],
+            found["half busy, by itself, even, p99 / p50"],
             "at most 3",
         ),
-        ("p99 / p50, server busy half the time, random times", found["half busy, at once, random, p99 / p50"], ""),
+        ("p99 / p50, server busy half the time, random times", found["half busy, by itself, random, p99 / p50"], ""),
+        ("p99 / p50 at half load, equal pauses, --linger-ms 0", found["half, at once, even, p99 / p50"], ""),
+        ("p99 / p50 at half load, random times, --linger-ms 0", found["half, at once, random, p99 / p50"], ""),
+        *(
+            (
+                f"{clients} client{'s' * (clients > 1)}: answers/s, by itself / --linger-ms 0",
+                found[f"{clients} clients, by itself / at once"],
+                "",
+            )
+            for clients in FEW
+        ),
         ("64 clients, wide: batches / one at a time", found["wide, 64 clients, batches / one at a time"], "at least 3"),
         ("64 clients, small: batches / one at a time", found["ours, 64 clients, batches / one at a time"], ""),
     ]
@@ -258,7 +275,9 @@ def main() -> None:
         "",
         f"One request: {single['ours']:.2f} ms, onnxruntime {single['onnx']:.2f} ms.",
     ]
-    for case, name in itertools.product(("half, 1 ms", "half, at once", "half busy, at once"), ("even", "random")):
+    for case, name in itertools.product(
+        ("half, by itself", "half, at once", "half busy, by itself"), ("even", "random")
+    ):
         half = found[f"{case}, {name}, ms"]
         lines[-1] += (
             f" {case.capitalize()}, {name}: {half['rate']:.0f} requests/s, the server busy {half['busy']:.0%} of the "
