@@ -32,8 +32,8 @@ class Span(NamedTuple):
 class Watched(Batcher):
     """A batcher that remembers what it gave out, and when; see `Batcher`."""
 
-    def __init__(self, *, size: int = 32, wait: float = 0.0, queue: int = 1024) -> None:
-        super().__init__(size=size, wait=wait, queue=queue)
+    def __init__(self, *, size: int = 32, wait: float = 0.0, queue: int = 1024, linger: float = 0.0) -> None:
+        super().__init__(size=size, wait=wait, queue=queue, linger=linger)
         self.taken: list[tuple[float, list[Request]]] = []
 
     def take(self, now: float) -> list[Request]:

@@ -120,3 +120,10 @@ def test_selectors_find_the_pods_and_a_pod_has_time_to_drain():
 def test_what_kubernetes_would_refuse_is_refused_here(setting, said):
     with pytest.raises(ValueError, match=said):
         manifests(Deployment(**{"name": "m", "image": "i:1", **setting}))
+
+
+def test_a_server_lingers_for_a_millisecond_unless_it_is_told_otherwise():
+    assert settings_of(parsed(["models"])).batcher().linger == 0.001
+    assert settings_of(parsed(["models", "--linger-ms", "0"])).batcher().linger == 0
+    with pytest.raises(ValueError, match="linger must be seconds"):
+        settings_of(parsed(["models", "--linger-ms", "-1"]))

@@ -210,6 +210,52 @@ def test_a_batch_that_can_not_be_sent_leaves_its_process_free(tmp_path):
     run(scenario())
 
 
+def test_a_runner_lingers_until_as_many_wait_as_lately_did_and_for_no_more(tmp_path):
+    """The time that it might linger for is longer than the test may take."""
+
+    async def scenario():
+        runner = started(tmp_path)
+        results = {"y": TensorSpec(("batch", 1))}
+        runner.joiners = {"serve": Joiner(Signature(SPEC["serve"].inputs, ("y",), None, results))}
+        runner.batcher = Batcher(linger=PATIENCE)
+        runner.batcher.crowd = 4
+        ran = []
+        runner.pool.run = lambda worker, signature, arrays, done: ran.append((arrays["x"].shape, done))
+        for number in range(4):
+            assert ran == []
+            runner.submit("serve", {"x": ROWS[:1]}, np.inf, answers.append)
+            assert runner.batcher.crowd == 4, number
+        ((shape, done),) = ran
+        assert shape == (4, FEATURES)
+        done({"y": np.arange(4.0)[:, None]})
+        assert [answer["y"].item() for answer in answers] == [0.0, 1.0, 2.0, 3.0]
+        runner.close()
+        await asyncio.sleep(0)
+
+    answers = []
+    run(scenario())
+
+
+def test_a_runner_that_lingered_in_vain_answers_and_lingers_no_more(tmp_path):
+    async def scenario():
+        runner = started(tmp_path)
+        runner.joiners = {name: Joiner(one) for name, one in SPEC.items()}
+        runner.batcher = Batcher(linger=0.01)
+        runner.batcher.crowd = 9
+        ran = []
+        runner.pool.run = lambda worker, signature, arrays, done: ran.append(done)
+        runner.submit("serve", {"x": ROWS[:1]}, np.inf, lambda outcome: None)
+        assert not ran
+        while not ran:
+            await asyncio.sleep(0.001)
+        runner.submit("serve", {"x": ROWS[:1]}, np.inf, lambda outcome: None)
+        assert len(ran) == 2
+        runner.close()
+        await asyncio.sleep(0)
+
+    run(scenario())
+
+
 @pytest.mark.slow
 def test_processes_come_back_when_what_they_load_does(tmp_path, monkeypatch):
     """The first attempts find nothing to load; a later one does, and one of two that lives answers meanwhile."""
