@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,11 +70,28 @@ def test_text_that_is_no_utf_8_is_refused_in_a_line(read: Callable[[str, bytes],
     assert len(str(error.value)) < 200
 
 
+def without_pythonapi() -> SimpleNamespace:
+    return SimpleNamespace(**{name: getattr(ctypes, name) for name in ("py_object", "c_void_p", "c_ssize_t")})
+
+
+MEMORY: dict[str, dict[str, Any]] = {
+    "zeros": {"_CACHED": 2**60, "_LARGE": 2**60},
+    "unset": {"_CACHED": 1, "_LARGE": 2**60},
+    "unset, elsewhere": {"_CACHED": 1, "_LARGE": 2**60, "ctypes": without_pythonapi()},
+    "the system's": {"_LARGE": 1},
+}
+
+
+@pytest.mark.parametrize("kind", MEMORY)
 @pytest.mark.parametrize("size", [0, 1, folder.ROW, 3 * folder.ROW + 5, folder.ROW * folder._AT_ONCE + 9])
 def test_a_file_that_is_read_piece_by_piece_is_whole(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    size: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the system reads at once: the bytes, read-only, and their checksum."""
+    """Whatever the system reads at once, into whatever memory: the bytes, read-only, and their checksum."""
+    for name, value in MEMORY[kind].items():
+        monkeypatch.setattr(folder, name, value)
+    before = [bytearray(b"\xff" * size) for _ in range(3)]  # so that memory which is not set is not zeros
+    del before
     data, rng = np.random.default_rng().bytes(size), np.random.default_rng()
     (tmp_path / "weights").write_bytes(data)
     read, most = os.readv, max(1, size // 5)
