@@ -133,8 +133,8 @@ def product_case(rng: np.random.Generator, m: int, k: int, n: int, columns: bool
 
 
 def product_ties(rng: np.random.Generator) -> Inputs:
-    """Sums from -8 to 8 in halves of a step of y: every other one is a tie."""
-    (zx, zw), y = points(rng, (2,)), (np.float32(0.25), points(rng, (), 20))
+    """Sums from -8 to 8 in halves of a step of y: every other one is a tie, also once the odd zero point is added."""
+    (zx, zw), y = points(rng, (2,)), (np.float32(0.25), points(rng, (), 20) | 1)
     qx = (zx + rng.permutation(np.arange(-8, 9))[:, None]).astype(np.int8)
     qw = np.array([[zw + 1]], np.int8)
     return {"qx": qx, "qw": qw, "x": (np.float32(0.5), zx), "w": (np.float32(0.25), zw), "y": y}

@@ -111,6 +111,7 @@ def bounded_edges(rng: np.random.Generator) -> list[Inputs]:
         case(9, ["submit", start, 1, start + 5], ["take", start + 10]),
         case(9, late, ["expire", start + 5], ["expire", start + 6], ["take", start + 20]),
         case(9, ["submit", start, 2, start + 9], late, ["expire", start + 9], ["take", start + 10]),
+        case(9, late, late, ["expire", start + 5]),  # two that stand together
         case(9, ["submit", start, 1, start], ["submit", start, 1, start - 1], ["take", start], ["expire", start]),
         {"size": 3, "wait": 10, "queue": 9, "events": _left_over(start, None)},
         random_run(rng, 60, bounded=True),

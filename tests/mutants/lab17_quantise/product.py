@@ -167,3 +167,13 @@ def int8_matmul(qx, qw, x, w, y):
     ratio = np.float64(sx) * np.asarray(sw, np.float64) / np.float64(sy)
     steps = np.rint(sums * ratio) + zy
     return np.clip(steps, -128, 127).astype(np.int32)
+
+
+# %% wrong: the zero point of y is added before rounding | steps of y
+
+
+def int8_matmul(qx, qw, x, w, y):
+    (sx, zx), (sw, zw), (sy, zy) = x, w, y
+    sums = (qx.astype(np.int32) - zx) @ (qw.astype(np.int32) - zw)
+    ratio = np.float64(sx) * np.asarray(sw, np.float64) / np.float64(sy)
+    return np.clip(np.rint(sums * ratio + zy), -128, 127).astype(np.int8)

@@ -366,3 +366,27 @@ class BoundedBatcher(Batcher):
         while self.waiting and self.waiting[0][1].deadline is not None and self.waiting[0][1].deadline <= now:
             late.append(self.waiting.pop(0)[1])
         return late
+
+
+# %% wrong: takes out of the list it walks along | the deadline has come
+
+
+class BoundedBatcher(Batcher):
+    def __init__(self, size, wait, queue):
+        super().__init__(size, wait)
+        self.queue = queue
+
+    def submit(self, now, request):
+        waiting = sum(one.rows for _, one in self.waiting)
+        if waiting and waiting + request.rows > self.queue:
+            return False
+        super().submit(now, request)
+        return True
+
+    def expire(self, now):
+        late = []
+        for pair in self.waiting:
+            if pair[1].deadline is not None and pair[1].deadline <= now:
+                self.waiting.remove(pair)
+                late.append(pair[1])
+        return late
