@@ -41,7 +41,7 @@ def random_run(rng: np.random.Generator, length: int, *, bounded: bool) -> Input
 
 
 def due_edges(rng: np.random.Generator) -> list[Inputs]:
-    start = int(rng.integers(1, 1000))
+    start = int(rng.integers(2, 20))  # early, since a case with great numbers counts as a large one
     three = _submits(start, start + 4, start + 9)
     return [
         {"size": 4, "wait": 10, "events": [["take", start], ["next", start]]},
@@ -73,6 +73,7 @@ def due_edges(rng: np.random.Generator) -> list[Inputs]:
         },
         {"size": 1, "wait": 50, "events": [*_submits(start, start), *_takes(start)]},
         {"size": 3, "wait": 10, "events": _left_over(start)},
+        {"size": 4, "wait": 10, "events": [*_submits(0, 4), ["take", 9], ["take", 10]]},  # 0 is a time
         random_run(rng, 60, bounded=False),
         random_run(rng, 60, bounded=False),
     ]
@@ -89,7 +90,7 @@ def _takes(now: int) -> list[list[Any]]:
 
 
 def bounded_edges(rng: np.random.Generator) -> list[Inputs]:
-    start = int(rng.integers(1, 1000))
+    start = int(rng.integers(2, 20))  # early, since a case with great numbers counts as a large one
 
     def case(queue: int, *events: list[Any]) -> Inputs:
         return {"size": 4, "wait": 10, "queue": queue, "events": list(events)}
@@ -112,6 +113,7 @@ def bounded_edges(rng: np.random.Generator) -> list[Inputs]:
         case(9, late, ["expire", start + 5], ["expire", start + 6], ["take", start + 20]),
         case(9, ["submit", start, 2, start + 9], late, ["expire", start + 9], ["take", start + 10]),
         case(9, late, late, ["expire", start + 5]),  # two that stand together
+        case(9, ["submit", 0, 1, 0], ["expire", 0]),  # 0 is a deadline
         case(9, ["submit", start, 1, start], ["submit", start, 1, start - 1], ["take", start], ["expire", start]),
         {"size": 3, "wait": 10, "queue": 9, "events": _left_over(start, None)},
         random_run(rng, 60, bounded=True),

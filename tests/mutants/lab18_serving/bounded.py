@@ -390,3 +390,24 @@ class BoundedBatcher(Batcher):
                 self.waiting.remove(pair)
                 late.append(pair[1])
         return late
+
+
+# %% wrong: a deadline of 0 taken for none | the deadline has come
+
+
+class BoundedBatcher(Batcher):
+    def __init__(self, size, wait, queue):
+        super().__init__(size, wait)
+        self.queue = queue
+
+    def submit(self, now, request):
+        waiting = sum(one.rows for _, one in self.waiting)
+        if waiting and waiting + request.rows > self.queue:
+            return False
+        super().submit(now, request)
+        return True
+
+    def expire(self, now):
+        late = [one for _, one in self.waiting if one.deadline and one.deadline <= now]
+        self.waiting = [pair for pair in self.waiting if pair[1] not in late]
+        return late
