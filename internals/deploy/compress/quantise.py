@@ -23,6 +23,7 @@ from internals.deploy.compress.layers import (
     weight_quantisation,
 )
 from internals.deploy.compress.scale import INT8, NARROW_INT8, Grid, Quantisation
+from internals.deploy.saved.module import LoadedModule
 from internals.front import Model
 from internals.nn import Conv2d, Embedding, Linear, Module
 from internals.tensor import Tensor, no_grad
@@ -168,6 +169,11 @@ def _ready(model: Module) -> Module:
         raise TypeError(
             "prepare: a Keras-style model has layers of its own; internals.deploy.lite.to_lite(model, calibration=...) "
             "makes integers of it."
+        )
+    if isinstance(model, LoadedModule):
+        raise TypeError(
+            "prepare: a loaded model is a graph, without layers; quantise it before it is saved, or let "
+            "internals.deploy.lite.to_lite(model, calibration=...) make integers of it."
         )
     return fold_norms(copy.deepcopy(model).eval())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -104,6 +105,15 @@ class LoadedModule(Module):
                 inputs = [there[one] if isinstance(one, Node) else one for one in node.inputs]
                 there[node] = graph.add(node.op, inputs, node.attrs)
         return [there[node] for node in self._function.outputs]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoadedModule:
+        """With variables of its own. The graph, which nothing changes, is shared."""
+        for shared in (self._content, self._function, *self._at.values()):
+            memo[id(shared)] = shared
+        copied = object.__new__(type(self))
+        memo[id(self)] = copied
+        vars(copied).update(copy.deepcopy(vars(self), memo))
+        return copied
 
     def __repr__(self) -> str:
         return f"LoadedModule({self.signature}, {self.num_parameters():,} parameters)"

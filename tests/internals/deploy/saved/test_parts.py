@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from internals import Tensor, nn, no_grad, ops, optim
-from internals.deploy import Signature, TensorSpec, load, save
+from internals.deploy import Signature, TensorSpec, compress, load, save
 from internals.deploy.onnx import to_onnx
 from internals.graph import Graph, while_loop
 from internals.trace import function
@@ -113,3 +114,22 @@ def test_an_input_may_have_the_name_of_an_argument(tmp_path: Path) -> None:
     loaded, x = load(tmp_path / "model"), rng.standard_normal(3).astype(np.float32)
     assert np.array_equal(loaded.signature()(self=x)["output"], x * 2)
     assert np.array_equal(loaded.module()(self=Tensor(x)).numpy(), x * 2)
+
+
+def test_a_copy_has_variables_of_its_own(tmp_path: Path) -> None:
+    """Averaging weights and quantising copy a model; so do people."""
+    model, x = base(tmp_path), images()
+    model.train()
+    model(Tensor(x))  # keeps what it prepared for this size
+    copied, before = copy.deepcopy(model), model.values()
+    assert np.array_equal(copied(Tensor(x)).detach().numpy(), model(Tensor(x)).detach().numpy())
+    trained(copied, x, copied)
+    assert [name for name, _ in copied.named_parameters()] == [name for name, _ in model.named_parameters()]
+    assert all((copied.values()[name] != before[name]).any() for name in ("0.weight", "4.bias"))
+    assert all(np.array_equal(model.values()[name], value) for name, value in before.items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_loaded_model_has_no_layers_to_quantise(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="without layers; quantise it before it is saved"):
+        compress.quantise_model(base(tmp_path), [images()])
