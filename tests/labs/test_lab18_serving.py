@@ -227,6 +227,7 @@ def test_edges_reach_where_answers_break() -> None:
     edges = {task.name: task.edges(np.random.default_rng(3)) for task in LAB.tasks}
     due = [oracles.due_queue(np, **one) for one in edges["due"]]
     assert any(len(answer or ()) > 1 for trace in due for answer in trace if isinstance(answer, list))
+    assert any(one["events"][0][:2] == ["submit", 0] for one in edges["due"]), "a time of 0 is no missing time"
     bounded = [(one["events"], oracles.bounded_queue(np, **one)) for one in edges["bounded"]]
     assert any(answer is False for _, trace in bounded for answer in trace)
     assert any(answer for events, trace in bounded for e, answer in zip(events, trace, strict=True) if e[0] == "expire")

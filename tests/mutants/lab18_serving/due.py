@@ -448,30 +448,3 @@ class Batcher:
             batch.append(self.requests.pop(0))
             total += batch[-1].rows
         return batch
-
-
-# %% wrong: an arrival at 0 taken for none | waited long enough
-
-
-class Batcher:
-    def __init__(self, size, wait):
-        self.size, self.wait, self.waiting, self.oldest = size, wait, [], None
-
-    def submit(self, now, request):
-        self.waiting.append((now, request))
-        self.oldest = self.oldest or now
-
-    def take(self, now):
-        if not self.waiting or now < self.next_due():
-            return []
-        batch = [self.waiting.pop(0)[1]]
-        while self.waiting and sum(one.rows for one in batch) + self.waiting[0][1].rows <= self.size:
-            batch.append(self.waiting.pop(0)[1])
-        self.oldest = self.waiting[0][0] if self.waiting else None
-        return batch
-
-    def next_due(self):
-        if not self.waiting:
-            return None
-        full = sum(one.rows for _, one in self.waiting) >= self.size
-        return self.waiting[0][0] if full else self.oldest + self.wait
