@@ -17,7 +17,7 @@ from internals.deploy.serve.answers import Answers
 from internals.deploy.serve.http import Lines, requests
 from internals.deploy.serve.kubernetes import Deployment, manifests, to_yaml
 from internals.deploy.serve.listening import Listener, room_for
-from internals.deploy.serve.server import Server, Settings, log
+from internals.deploy.serve.server import LINGER, Server, Settings, log
 
 SERVING = {
     "size": "--batch-size",
@@ -57,7 +57,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch-size", dest="size", type=int, default=known.size, help="rows (%(default)s)")
     parser.add_argument("--wait-ms", type=float, default=0.0, help="that a request waits for others (%(default)s)")
     parser.add_argument(
-        "--linger-ms", type=float, default=1000 * known.linger, help="the same, while many come (%(default)s)"
+        "--linger-ms", type=float, help=f"the same, while many come ({1000 * LINGER:g} with one worker, else 0)"
     )
     parser.add_argument("--queue", type=int, default=known.queue, help="rows that may wait (%(default)s)")
     parser.add_argument("--workers", type=int, default=known.workers, help="processes of a version (%(default)s)")
@@ -137,8 +137,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
             name = ""
         if not name.isidentifier():
             raise ValueError(f"--pad {one!r}: expected SIZE=FILL, such as time=0")
-    seconds = {"wait": options.wait_ms / 1000, "linger": options.linger_ms / 1000}
-    translated = {**seconds, "fill": fill, "finite": not options.allow_nan}
+    linger = None if options.linger_ms is None else options.linger_ms / 1000
+    translated = {"wait": options.wait_ms / 1000, "linger": linger, "fill": fill, "finite": not options.allow_nan}
     kept = {one.name: getattr(options, one.name) for one in fields(Settings) if one.name not in translated}
     return Settings(**translated, **kept)
 

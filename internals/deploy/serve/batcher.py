@@ -6,8 +6,11 @@ a request that finds a worker free runs at once, and batches form of what arrive
 
 A wait that is always there helps a server that is loaded, and holds up the few clients of one that is not. ``linger``
 is one that sets in by itself: for so many seconds at most, a batch waits until as many requests are there as lately
-were there at once. Clients that wait for their answers are not held up: when all are there, nobody else is waited for.
-When some of them go away, one wait in which nobody comes is enough to notice.
+were there at once. Clients that wait for their answers are held up little: when all are there, nobody else is waited
+for. When some of them go away, one wait in which nobody comes is enough to notice. It ends at once when a request comes
+that can't join the others, that can't wait so long, or for which there is no room.
+
+It is made for one worker. Of several, one would be idle while all wait to be the batch of another.
 
 Requests run together only if they have one key (a signature, and the shapes that must agree); those of one key stand in
 a lane, first come, first served: a request that does not fit into a batch is never overtaken by a smaller one behind
@@ -70,15 +73,17 @@ class Batcher:
     queue : int
         Most rows that wait; a request that would be more is refused, unless nothing else waits.
     linger : float
-        Seconds that it waits at most while fewer are there than lately were, if those were at least `CROWD`.
+        Seconds that it waits at most while fewer are there than lately were, if those were at least `CROWD` and had the
+        key that all have who wait now.
 
     Attributes
     ----------
     rows : int
         Rows that wait.
     crowd : int
-        Requests that lately waited together: the most that a `take` found. It is what the latest found, if those are
-        fewer than `CROWD`, or if nobody had come for half of `linger`.
+        Requests of the latest batch's key that lately waited together: the most that a `take` found. It is what the
+        latest found, if those are fewer than `CROWD`, or if nobody had come for half of `linger`; and halfway between
+        if the time was over before half as many were there.
 
     Raises
     ------
@@ -94,7 +99,7 @@ class Batcher:
                 raise ValueError(f"Batcher: {name} must be seconds, 0 or more, got {seconds!r}.")
         self.size, self.wait, self.queue, self.linger = size, wait, queue, linger
         self.rows = self.crowd = 0
-        self._waiting, self._latest = 0, -math.inf
+        self._waiting, self._latest, self._crowded = 0, -math.inf, object()
         self._lanes: dict[Hashable, deque[Request]] = {}
         self._in_lane: dict[Hashable, int] = {}
 
@@ -114,7 +119,10 @@ class Batcher:
         """
         if request.rows < 1:
             raise ValueError(f"Batcher: a request must have at least 1 row, got {request.rows!r}.")
-        if self.rows and self.rows + request.rows > self.queue:
+        no_room = self.rows > 0 and self.rows + request.rows > self.queue
+        if no_room or request.deadline - now < 2 * self.linger:
+            self.crowd = 0
+        if no_room:
             raise QueueFull(f"{self.rows} rows wait and the queue holds {self.queue}: no room for {request.rows} more.")
         request.arrived = self._latest = now
         self._lanes.setdefault(request.key, deque()).append(request)
@@ -125,9 +133,9 @@ class Batcher:
         due = [lane for key, lane in self._lanes.items() if self._due_at(key) <= now]
         if not due:
             return []
-        nobody_came = now - self._latest >= self.linger / 2
-        self.crowd = max(self._waiting, 0 if nobody_came or self._waiting < CROWD else self.crowd)
         lane = min(due, key=lambda one: one[0].arrived)
+        if not lane[0].alone:
+            self._learn(now, lane[0].key)
         batch, rows = [lane[0]], lane[0].rows
         for request in islice(lane, 1, None):
             rows += request.rows
@@ -183,5 +191,17 @@ class Batcher:
         first = self._lanes[key][0]
         if first.alone or self._in_lane[key] >= self.size:
             return -math.inf
-        lingers = CROWD <= self.crowd > self._waiting
-        return first.arrived + (max(self.wait, self.linger) if lingers else self.wait)
+        return first.arrived + (max(self.wait, self.linger) if self._lingers(key) else self.wait)
+
+    def _lingers(self, key: Hashable) -> bool:
+        return CROWD <= self.crowd > self._waiting and len(self._lanes) == 1 and key == self._crowded
+
+    def _learn(self, now: float, key: Hashable) -> None:
+        found = len(self._lanes[key])
+        if found < CROWD or key != self._crowded or now - self._latest >= self.linger / 2:
+            lately = 0
+        elif self._lingers(key) and self._in_lane[key] < self.size and found < self.crowd / 2:
+            lately = (self.crowd + found) // 2
+        else:
+            lately = self.crowd
+        self.crowd, self._crowded = max(found, lately), key

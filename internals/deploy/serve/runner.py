@@ -161,18 +161,26 @@ class Runner:
         """
         if self._dead:
             raise Unavailable(self._dead)
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if deadline <= now:
+        if deadline <= asyncio.get_running_loop().time():
             raise TooLate("the deadline came before the request was queued.")
         joiner = self.joiners[signature]
         job = Job(signature, arrays, done, deadline, self._jobs)
         request = Request(joiner.rows(arrays), (signature, joiner.key(arrays)), deadline, job, alone=not joiner.batched)
-        self.batcher.submit(now, request)
+        self._queue(request)
         self._jobs.add(job)
         self._look_at(deadline)
         self._dispatch()
         return request
+
+    def _queue(self, request: Request) -> None:
+        now = asyncio.get_running_loop().time()
+        try:
+            self.batcher.submit(now, request)
+        except QueueFull:
+            if self.pool.free() is None:
+                raise
+            self._dispatch()  # who only lingered makes room
+            self.batcher.submit(now, request)
 
     def cancel(self, request: Request) -> None:
         """Nobody waits for the answer any more."""
@@ -266,7 +274,7 @@ class Runner:
             request.alone = True
             request.key = (*request.key, "again", id(request))  # type: ignore[misc]
             try:
-                self.batcher.submit(asyncio.get_running_loop().time(), request)
+                self._queue(request)
             except Exception as full:  # noqa: BLE001 - see `_dispatch_on`
                 why = "is full" if isinstance(full, QueueFull) else f"failed: {full!r}"
                 job.end(Unavailable(f"{error}, and the queue {why}.", retry_after=1))

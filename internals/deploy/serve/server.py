@@ -30,6 +30,9 @@ Arrays = Mapping[str, np.ndarray]
 
 log = logging.getLogger("internals.deploy.serve")
 
+LINGER = 0.001
+"""Seconds that a version with one worker lingers, unless the settings say otherwise."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -38,7 +41,7 @@ class Settings:
     Attributes
     ----------
     size, wait, queue, linger
-        See `Batcher`; of each version.
+        See `Batcher`; of each version. Without a number, `linger` is `LINGER` for one worker and 0 for several.
     workers : int
         Processes of each version.
     threads : int
@@ -79,7 +82,7 @@ class Settings:
     size: int = 32
     wait: float = 0.0
     queue: int = 1024
-    linger: float = 0.001
+    linger: float | None = None
     workers: int = 1
     threads: int = 0
     fill: Mapping[str, float] = field(default_factory=dict)
@@ -102,7 +105,8 @@ class Settings:
 
     def batcher(self) -> Batcher:
         """A version's queue."""
-        return Batcher(size=self.size, wait=self.wait, queue=self.queue, linger=self.linger)
+        linger = self.linger if self.linger is not None else LINGER if self.workers == 1 else 0.0
+        return Batcher(size=self.size, wait=self.wait, queue=self.queue, linger=linger)
 
 
 class Server:

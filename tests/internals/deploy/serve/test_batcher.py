@@ -119,7 +119,7 @@ def held_up(batcher, service, arrivals):
     return held
 
 
-def answers(batcher, clients, base, row, pause, seed=0):
+def answers(batcher, clients, base, row, pause, seed=0, keys=1):
     """How many some clients get in a second; each comes again about ``pause`` after it had the last one."""
     rng = np.random.default_rng(seed)
     coming = sorted(rng.uniform(0, 0.002, clients).tolist())
@@ -128,7 +128,7 @@ def answers(batcher, clients, base, row, pause, seed=0):
         due = batcher.next_due()
         when = max(idle, due) if due is not None else math.inf
         if coming and coming[0] <= when:
-            filled(batcher, Request(1), now=coming.pop(0))
+            filled(batcher, Request(1, int(rng.integers(keys))), now=coming.pop(0))
         elif batch := batcher.take(when):
             idle = when + base + row * len(batch)
             number += len(batch)
@@ -148,21 +148,64 @@ def crowded(linger=0.001, requests=10, **settings):
 def test_it_lingers_for_as_many_as_lately_came_together_and_no_longer_than_it_says():
     batcher = crowded()
     for number in range(9):
-        filled(batcher, Request(1, key=number % 2), now=1.0 + number * 1e-5)
+        filled(batcher, Request(2), now=1.0 + number * 1e-5)
         assert batcher.take(1.0 + number * 1e-5) == []
     assert batcher.next_due() == 1.001
-    filled(batcher, Request(1, key=0), now=1.0009)
-    assert len(batcher.take(1.0009)) == 6  # with the tenth, of all keys together
-    assert batcher.take(1.0009) == []
-    assert len(batcher.take(1.00101)) == 4
+    filled(batcher, Request(1), now=1.0009)
+    assert len(batcher.take(1.0009)) == 10
+    filled(batcher, Request(1), now=2.0)
+    assert batcher.take(2.0009) == []
+    assert len(batcher.take(2.001)) == 1
+
+
+def test_one_that_can_not_join_ends_it_for_all():
+    batcher = crowded()
+    filled(batcher, Request(1), now=1.0)
+    assert batcher.take(1.0) == []
+    filled(batcher, Request(1, key="other"), now=1.0001)
+    assert [[one.key for one in batcher.take(1.0001)] for _ in range(2)] == [[None], ["other"]]
+
+
+def test_those_of_another_key_are_not_waited_for():
+    batcher = crowded()
+    filled(batcher, Request(1, key="other"), now=1.0)
+    assert batcher.take(1.0)
+    filled(batcher, *[Request(1, key=number % 2) for number in range(12)], now=2.0)
+    assert len(batcher.take(2.0)) == batcher.crowd == 6
+
+
+def test_one_that_is_alone_is_taken_for_no_crowd():
+    batcher = crowded()
+    filled(batcher, *[Request(1, "lonely", alone=True) for _ in range(20)], now=1.0)
+    assert len(batcher.take(1.0)) == 1
+    assert batcher.crowd == 10
+
+
+def test_one_that_can_not_wait_so_long_ends_it():
+    """Otherwise it might never be run, however many workers are free."""
+    batcher = crowded()
+    filled(batcher, Request(1), Request(1, deadline=1.0021), now=1.0)
+    assert batcher.take(1.0) == []
+    filled(batcher, Request(1, deadline=1.0019), now=1.0)
+    assert len(batcher.take(1.0)) == 3
+
+
+def test_one_for_which_there_is_no_room_ends_it():
+    batcher = crowded(queue=16)
+    filled(batcher, Request(9), now=1.0)
+    assert batcher.take(1.0) == []
+    with pytest.raises(QueueFull):
+        batcher.submit(1.0, Request(8))
+    assert len(batcher.take(1.0)) == 1
+    batcher.submit(1.0, Request(8))
 
 
 @pytest.mark.parametrize(("together", "held"), [(1, False), (3, False), (4, True), (20, True)])
 def test_from_four_together_on_it_is_a_crowd(together, held):
-    batcher = Batcher(linger=0.001)
-    filled(batcher, *[Request(1, key=number % 3) for number in range(together)])
+    batcher = Batcher(linger=0.001, size=2)
+    filled(batcher, *[Request(1) for _ in range(together)])
     batcher.take(0.0)
-    assert batcher.crowd == together  # of all keys
+    assert batcher.crowd == together  # also those that don't fit
     batcher.clear()
     filled(batcher, Request(1), now=1.0)
     assert (batcher.take(1.0) == []) is held
@@ -196,12 +239,30 @@ def test_when_others_have_gone_one_wait_is_enough_to_notice(left):
     assert len(batcher.take(2.0)) == left
 
 
-def test_while_others_still_come_it_goes_on():
+@pytest.mark.parametrize(("came", "crowds"), [(6, [10, 10]), (5, [10, 10]), (4, [7, 7])])
+def test_while_others_still_come_it_goes_on(came, crowds):
     batcher = crowded()
-    filled(batcher, *[Request(1) for _ in range(5)], now=1.0)
-    filled(batcher, Request(1), now=1.0006)
-    assert len(batcher.take(1.001)) == 6
-    assert batcher.crowd == 10
+    for second, crowd in enumerate(crowds, 1):
+        filled(batcher, *[Request(1) for _ in range(came - 1)], now=second)
+        filled(batcher, Request(1), now=second + 0.0006)
+        assert len(batcher.take(second + 0.001)) == came
+        assert batcher.crowd == crowd
+
+
+@pytest.mark.parametrize("rate", [4000, 10000, 40000])
+def test_an_overload_is_soon_forgotten_though_others_come_all_the_time(rate):
+    """The worker would be free whenever one comes."""
+    batcher = crowded(requests=1000, size=1000, queue=1000)
+    arrivals = np.random.default_rng(rate).uniform(0.9 / rate, 1.1 / rate, 1000).cumsum() + 1.0
+    held_up(batcher, 0.0, arrivals)
+    assert batcher.crowd <= 2 * rate / 1000 + 4
+
+
+def test_a_full_batch_says_nothing_of_how_many_there_are():
+    batcher = crowded(size=20, requests=12)
+    filled(batcher, *[Request(5) for _ in range(5)], now=1.0)
+    assert len(batcher.take(1.0)) == 4
+    assert batcher.crowd == 12
 
 
 def test_fewer_than_a_crowd_end_it_whenever_they_came():
@@ -223,6 +284,16 @@ def test_clients_that_wait_for_their_answers_get_as_many(clients, pause, base, r
     if (clients, base, row, pause) == (5, 0.0002, 0.0001, 0.0003):
         assert lingering > 1.1 * at_once
         assert answers(Batcher(size=64, wait=0.001), clients, base, row, pause) < 0.7 * at_once
+
+
+@pytest.mark.parametrize("keys", [2, 3])
+@pytest.mark.parametrize("clients", [5, 8, 16])
+@pytest.mark.parametrize("pause", [0.0001, 0.0003])
+def test_clients_whose_requests_can_not_join_get_as_many(keys, clients, pause):
+    at_once, lingering = (
+        answers(Batcher(size=64, linger=one), clients, 3e-4, 1e-5, pause, 1, keys) for one in (0.0, 0.001)
+    )
+    assert lingering > 0.97 * at_once
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -122,8 +122,10 @@ def test_what_kubernetes_would_refuse_is_refused_here(setting, said):
         manifests(Deployment(**{"name": "m", "image": "i:1", **setting}))
 
 
-def test_a_server_lingers_for_a_millisecond_unless_it_is_told_otherwise():
+def test_a_server_lingers_for_a_millisecond_unless_it_is_told_otherwise_or_has_several_workers():
     assert settings_of(parsed(["models"])).batcher().linger == 0.001
+    assert settings_of(parsed(["models", "--workers", "2"])).batcher().linger == 0
+    assert settings_of(parsed(["models", "--workers", "2", "--linger-ms", "3"])).batcher().linger == 0.003
     assert settings_of(parsed(["models", "--linger-ms", "0"])).batcher().linger == 0
     with pytest.raises(ValueError, match="linger must be seconds"):
         settings_of(parsed(["models", "--linger-ms", "-1"]))

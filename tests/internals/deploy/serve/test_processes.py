@@ -13,9 +13,9 @@ import pytest
 from internals.deploy import Signature, TensorSpec
 from internals.deploy.serve import bodies as bodies_module
 from internals.deploy.serve import rest, workers
-from internals.deploy.serve.batcher import Batcher
+from internals.deploy.serve.batcher import Batcher, Request
 from internals.deploy.serve.bodies import Bodies
-from internals.deploy.serve.errors import BadRequest, ModelFailed, Unavailable
+from internals.deploy.serve.errors import BadRequest, ModelFailed, QueueFull, Unavailable
 from internals.deploy.serve.joining import Joiner
 from internals.deploy.serve.process import Process
 from internals.deploy.serve.runner import Observed, Runner
@@ -210,6 +210,44 @@ def test_a_batch_that_can_not_be_sent_leaves_its_process_free(tmp_path):
     run(scenario())
 
 
+def crowded(runner, requests, **settings):
+    """A batcher that has found so many together, of the key that one row has."""
+    batcher = Batcher(**settings)
+    key = ("serve", runner.joiners["serve"].key({"x": ROWS[:1]}))
+    for _ in range(requests):
+        batcher.submit(0.0, Request(1, key))
+    assert len(batcher.take(PATIENCE)) == requests
+    return batcher
+
+
+def test_a_request_is_not_refused_for_those_that_linger_while_a_worker_is_free(tmp_path):
+    async def scenario():
+        runner = started(tmp_path)
+        runner.joiners = {name: Joiner(one) for name, one in SPEC.items()}
+        runner.batcher = crowded(runner, 9, linger=PATIENCE, queue=9)
+        ran = []
+
+        def running(worker, signature, arrays, done):
+            worker.busy = True
+            ran.append(len(arrays["x"]))
+
+        runner.pool.run = running
+        rows = np.zeros((5, FEATURES), np.float32)
+        runner.submit("serve", {"x": rows[:4]}, np.inf, lambda outcome: None)
+        runner.submit("serve", {"x": rows[:2]}, np.inf, lambda outcome: None)
+        assert ran == []
+        runner.submit("serve", {"x": rows[:4]}, np.inf, lambda outcome: None)
+        assert (ran, runner.batcher.rows, len(runner._jobs)) == ([6], 4, 3)
+        runner.submit("serve", {"x": rows[:5]}, np.inf, lambda outcome: None)
+        with pytest.raises(QueueFull):
+            runner.submit("serve", {"x": rows[:1]}, np.inf, lambda outcome: None)
+        assert (ran, runner.batcher.rows, len(runner._jobs)) == ([6], 9, 4)
+        runner.close()
+        await asyncio.sleep(0)
+
+    run(scenario())
+
+
 def test_a_runner_lingers_until_as_many_wait_as_lately_did_and_for_no_more(tmp_path):
     """The time that it might linger for is longer than the test may take."""
 
@@ -217,8 +255,7 @@ def test_a_runner_lingers_until_as_many_wait_as_lately_did_and_for_no_more(tmp_p
         runner = started(tmp_path)
         results = {"y": TensorSpec(("batch", 1))}
         runner.joiners = {"serve": Joiner(Signature(SPEC["serve"].inputs, ("y",), None, results))}
-        runner.batcher = Batcher(linger=PATIENCE)
-        runner.batcher.crowd = 4
+        runner.batcher = crowded(runner, 4, linger=PATIENCE)
         ran = []
         runner.pool.run = lambda worker, signature, arrays, done: ran.append((arrays["x"].shape, done))
         for number in range(4):
@@ -240,8 +277,7 @@ def test_a_runner_that_lingered_in_vain_answers_and_lingers_no_more(tmp_path):
     async def scenario():
         runner = started(tmp_path)
         runner.joiners = {name: Joiner(one) for name, one in SPEC.items()}
-        runner.batcher = Batcher(linger=0.01)
-        runner.batcher.crowd = 9
+        runner.batcher = crowded(runner, 9, linger=0.01)
         ran = []
         runner.pool.run = lambda worker, signature, arrays, done: ran.append(done)
         runner.submit("serve", {"x": ROWS[:1]}, np.inf, lambda outcome: None)
