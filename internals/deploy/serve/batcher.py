@@ -83,7 +83,7 @@ class Batcher:
     crowd : int
         Requests of the latest batch's key that lately waited together: the most that a `take` found. It is what the
         latest found, if those are fewer than `CROWD`, or if nobody had come for half of `linger`; and halfway between
-        if the time was over before half as many were there.
+        if the time was over before an eighth of them were there.
 
     Raises
     ------
@@ -200,7 +200,7 @@ class Batcher:
         found = len(self._lanes[key])
         if found < CROWD or key != self._crowded or now - self._latest >= self.linger / 2:
             lately = 0
-        elif self._lingers(key) and self._in_lane[key] < self.size and found < self.crowd / 2:
+        elif self._lingers(key) and self._in_lane[key] < self.size and found < self.crowd / 8:
             lately = (self.crowd + found) // 2
         else:
             lately = self.crowd

@@ -239,9 +239,9 @@ def test_when_others_have_gone_one_wait_is_enough_to_notice(left):
     assert len(batcher.take(2.0)) == left
 
 
-@pytest.mark.parametrize(("came", "crowds"), [(6, [10, 10]), (5, [10, 10]), (4, [7, 7])])
+@pytest.mark.parametrize(("came", "crowds"), [(6, [48, 48]), (5, [26, 26]), (4, [26, 26])])
 def test_while_others_still_come_it_goes_on(came, crowds):
-    batcher = crowded()
+    batcher = crowded(requests=48, size=64)
     for second, crowd in enumerate(crowds, 1):
         filled(batcher, *[Request(1) for _ in range(came - 1)], now=second)
         filled(batcher, Request(1), now=second + 0.0006)
@@ -255,14 +255,14 @@ def test_an_overload_is_soon_forgotten_though_others_come_all_the_time(rate):
     batcher = crowded(requests=1000, size=1000, queue=1000)
     arrivals = np.random.default_rng(rate).uniform(0.9 / rate, 1.1 / rate, 1000).cumsum() + 1.0
     held_up(batcher, 0.0, arrivals)
-    assert batcher.crowd <= 2 * rate / 1000 + 4
+    assert batcher.crowd <= 8 * (rate / 1000 + 2)
 
 
 def test_a_full_batch_says_nothing_of_how_many_there_are():
-    batcher = crowded(size=20, requests=12)
-    filled(batcher, *[Request(5) for _ in range(5)], now=1.0)
+    batcher = crowded(size=60, requests=48)
+    filled(batcher, *[Request(15) for _ in range(5)], now=1.0)
     assert len(batcher.take(1.0)) == 4
-    assert batcher.crowd == 12
+    assert batcher.crowd == 48
 
 
 def test_fewer_than_a_crowd_end_it_whenever_they_came():

@@ -51,7 +51,7 @@ class Rules:
             forgets = len(lane) < CROWD or first.key != self.of or now - self.latest >= self.linger / 2
             if forgets or len(lane) > self.crowd:
                 self.crowd = len(lane)
-            elif in_vain and sum(one.rows for one in lane) < self.size and 2 * len(lane) < self.crowd:
+            elif in_vain and sum(one.rows for one in lane) < self.size and 8 * len(lane) < self.crowd:
                 self.crowd -= math.ceil((self.crowd - len(lane)) / 2)
             self.of = first.key
         batch = [first]
@@ -69,14 +69,14 @@ def test_it_does_what_its_rules_say(seed):
     settings = {
         "size": int(rng.choice([1, 4, 9, 64])),
         "wait": float(rng.choice([0.0, 0.0, 0.3, 3.0])),
-        "queue": int(rng.choice([6, 30, 90])),
+        "queue": int(rng.choice([6, 30, 150])),
         "linger": float(rng.choice([0.0, 1.0, 2.5])),
     }
     batcher, rules = Batcher(**settings), Rules(**settings)
     keys, now, lonely = int(rng.integers(1, 4)), 0.0, rng.choice([0.0, 0.05])
     for _ in range(200):
         now += float(rng.choice([0.0, 0.02, 0.3, 1.5]))
-        for _ in range(rng.integers(0, 1 + rng.choice([1, 3, 12]))):
+        for _ in range(rng.integers(0, 1 + rng.choice([1, 3, 12, 50]))):
             now += 1e-6  # so that one lane is the oldest
             alone = bool(rng.random() < lonely)
             deadline = now + float(rng.uniform(0, 6)) if rng.random() < 0.1 else math.inf
