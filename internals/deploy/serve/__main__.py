@@ -55,9 +55,9 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--admin-port", type=int, help="operators' calls, on 127.0.0.1")
     parser.add_argument("--admin-token-file", type=Path, help="a file with the token of operators' calls")
     parser.add_argument("--batch-size", dest="size", type=int, default=known.size, help="rows (%(default)s)")
-    parser.add_argument("--wait-ms", type=float, default=0.0, help="that a request waits for others (%(default)s)")
+    parser.add_argument("--wait-ms", type=float, default=0.0, help="each request waits for others (%(default)s)")
     parser.add_argument(
-        "--linger-ms", type=float, help=f"the same, while many come ({1000 * LINGER:g} with one worker, else 0)"
+        "--linger-ms", type=float, help=f"the same, only while many come ({1000 * LINGER:g} with one worker, else 0)"
     )
     parser.add_argument("--queue", type=int, default=known.queue, help="rows that may wait (%(default)s)")
     parser.add_argument("--workers", type=int, default=known.workers, help="processes of a version (%(default)s)")

@@ -6,11 +6,13 @@ a request that finds a worker free runs at once, and batches form of what arrive
 
 A wait that is always there helps a server that is loaded, and holds up the few clients of one that is not. ``linger``
 is one that sets in by itself: for so many seconds at most, a batch waits until as many requests are there as lately
-were there at once. Clients that wait for their answers are held up little: when all are there, nobody else is waited
-for. When some of them go away, one wait in which nobody comes is enough to notice. It ends at once when a request comes
-that can't join the others, that can't wait so long, or for which there is no room.
+were there at once. That pays where the server's own process has much to do: requests together cost it less than one by
+one. Clients that wait for their answers are held up little: when all are there, nobody else is waited for. When some of
+them go away, one wait in which nobody comes is enough to notice. It ends at once when a request comes that can't join
+the others, that can't wait so long, or for which there is no room.
 
-It is made for one worker. Of several, one would be idle while all wait to be the batch of another.
+It is made for one worker, which is idle meanwhile. Of several, one would be idle while all wait to be the batch of
+another.
 
 Requests run together only if they have one key (a signature, and the shapes that must agree); those of one key stand in
 a lane, first come, first served: a request that does not fit into a batch is never overtaken by a smaller one behind
@@ -82,8 +84,7 @@ class Batcher:
         Rows that wait.
     crowd : int
         Requests of the latest batch's key that lately waited together: the most that a `take` found. It is what the
-        latest found, if those are fewer than `CROWD`, or if nobody had come for half of `linger`; and halfway between
-        if the time was over before an eighth of them were there.
+        latest found, if those are fewer than `CROWD`, or if nobody had come for half of `linger`.
 
     Raises
     ------
@@ -198,10 +199,5 @@ class Batcher:
 
     def _learn(self, now: float, key: Hashable) -> None:
         found = len(self._lanes[key])
-        if found < CROWD or key != self._crowded or now - self._latest >= self.linger / 2:
-            lately = 0
-        elif self._lingers(key) and self._in_lane[key] < self.size and found < self.crowd / 8:
-            lately = (self.crowd + found) // 2
-        else:
-            lately = self.crowd
-        self.crowd, self._crowded = max(found, lately), key
+        forgets = found < CROWD or key != self._crowded or now - self._latest >= self.linger / 2
+        self.crowd, self._crowded = found if forgets else max(found, self.crowd), key

@@ -47,12 +47,9 @@ class Rules:
             return []
         lane = self.of_key(first.key)
         if not first.alone:
-            in_vain = lane == self.waiting and first.key == self.of and self.crowd >= CROWD and len(lane) < self.crowd
             forgets = len(lane) < CROWD or first.key != self.of or now - self.latest >= self.linger / 2
             if forgets or len(lane) > self.crowd:
                 self.crowd = len(lane)
-            elif in_vain and sum(one.rows for one in lane) < self.size and 8 * len(lane) < self.crowd:
-                self.crowd -= math.ceil((self.crowd - len(lane)) / 2)
             self.of = first.key
         batch = [first]
         for one in lane[1:]:
