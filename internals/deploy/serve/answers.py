@@ -152,7 +152,7 @@ class Answers:
             raise Forbidden("operators' calls go to the admin port, or need Authorization: Bearer TOKEN.")
         # A page of another site can't send this kind without being asked whether it may.
         if asked.headers.get("content-type", "").partition(";")[0].strip().lower() != rest.JSON:
-            raise BadRequest(f"operators' calls are {rest.JSON}.")
+            raise BadRequest(f"operators' calls need the header Content-Type: {rest.JSON}.")
         body = rest.read_json(asked.body)
         version = body.get("version")
         if version is not None and (type(version) is not int or version < 0):

@@ -262,7 +262,7 @@ class Exchange:
     def _log(self, status: int) -> None:
         took = time.perf_counter() - self._began
         asked = self._asked
-        if asked.model:
+        if asked.model and not asked.path.startswith("/admin/"):
             self._answers.server.metrics.answered(asked.model, asked.version, status, took)
             if status == 200 and asked.method == "POST":
                 self._answers.server.minute.answered(asyncio.get_running_loop().time(), took)

@@ -225,7 +225,7 @@ class Model:
             self._nothing()
         one = self.versions.get(version)
         if one is None or one.state == DRAINING:
-            raise NotFound(f"{self.name}: version {version} is not served; there are {self._numbers()}.")
+            raise NotFound(f"{self.name}: version {version} is not served; served: {self._numbers()}.")
         if one.state == LOADING:
             raise Unavailable(f"{self.name}: version {version} is loading.", retry_after=1)
         if one.state == FAILED:
@@ -292,7 +292,7 @@ class Model:
         """
         version = self._labelled(label) if label is not None else version
         if version is not None and version not in self.versions:
-            raise NotFound(f"{self.name}: there is no version {version}; there are {self._all()}.")
+            raise NotFound(f"{self.name}: there is no version {version}; it has {self._all()}.")
         return [
             {
                 "version": str(one.number),

@@ -218,5 +218,5 @@ def named(name: str, signatures: Mapping[str, Signature], asked: str | None) -> 
             return next(iter(signatures))
         asked = "serving_default"
     if asked not in signatures:
-        raise SignatureError(f"{name}: there is no signature {asked!r}; there are {', '.join(signatures) or 'none'}.")
+        raise SignatureError(f"{name}: there is no signature {asked!r}; it has {', '.join(signatures) or 'none'}.")
     return asked

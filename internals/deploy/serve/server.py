@@ -299,7 +299,7 @@ class Server:
         NotFound
         """
         if name not in self.models or name in self._removed:
-            raise NotFound(f"there is no model {name!r}; there are {', '.join(sorted(self.models)) or 'none'}.")
+            raise NotFound(f"there is no model {name!r}; the server has {', '.join(sorted(self.models)) or 'none'}.")
         return self.models[name]
 
     async def run(

@@ -50,7 +50,7 @@ def test_the_status_of_a_version_is_told_whatever_its_state(model):
     model.unwanted.add(1)
     model.drain()
     assert model.status(1)[0]["state"] == "UNLOADING"
-    with pytest.raises(NotFound, match="there is no version 4; there are 1, 2, 3"):
+    with pytest.raises(NotFound, match="there is no version 4; it has 1, 2, 3"):
         model.status(4)
     with pytest.raises(NotFound, match="no version is canary"):
         model.status(label="canary")
@@ -81,7 +81,7 @@ def test_an_old_version_is_dropped_after_its_last_user():
     one.users += 1
     appears(model, 1, 2)
     assert model.drain() == []
-    with pytest.raises(NotFound, match="version 1 is not served; there are 2"):
+    with pytest.raises(NotFound, match="version 1 is not served; served: 2"):
         model.route(version=1)
     assert one.runner == "runner 1"
     one.users -= 1

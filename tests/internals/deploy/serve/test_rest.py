@@ -98,7 +98,7 @@ def test_the_signature_that_is_meant():
         (b'{"inputs": [[1, 2]], "signature_name": "other"}', "other"),
     ):
         assert rest.request_of_json(body, rest.PREDICT, "m", signatures)[0] == expected
-    with pytest.raises(NotFound, match="m: there is no signature 'third'; there are other, serving_default"):
+    with pytest.raises(NotFound, match="m: there is no signature 'third'; it has other, serving_default"):
         rest.request_of_json(b'{"inputs": [[1, 2]], "signature_name": "third"}', rest.PREDICT, "m", signatures)
 
 

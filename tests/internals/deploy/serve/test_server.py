@@ -287,6 +287,10 @@ def test_canary_rollback_and_unloading(serve, tmp_path, rows):
     assert server.ask("/admin/models/m", {"action": "unload"}, admin=True)[0] == 200
     assert server.ask(PREDICT, body(1))[0] == 404
     assert server.ask("/admin/models/m", {"action": "load"}, admin=True)[0] in (200, 503)
+    with urllib.request.urlopen(server.url + "/metrics") as metrics:
+        counted = [line for line in metrics.read().decode().splitlines() if line.startswith("serve_requests_total")]
+    assert sum(float(line.rpartition(" ")[2]) for line in counted) == 23, counted  # no operator's call is among them
+    assert sum(one["answers"] for one in server.ask("/live")[1]["seconds"]) == 23
 
 
 def test_a_damaged_version_is_reported_and_never_live(serve, tmp_path, rows):
