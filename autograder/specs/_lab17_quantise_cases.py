@@ -140,6 +140,21 @@ def product_ties(rng: np.random.Generator) -> Inputs:
     return {"qx": qx, "qw": qw, "x": (np.float32(0.5), zx), "w": (np.float32(0.25), zw), "y": y}
 
 
+def product_uneven(rng: np.random.Generator) -> Inputs:
+    """Scales that are no powers of two, and sums of which none is near a tie: for half a float it is another step."""
+    while True:
+        sx, zx = np.float32(rng.uniform(0.01, 0.02)), points(rng)
+        sw, zw = rng.uniform(0.01, 0.02, 6).astype(np.float32), points(rng, (6,), 5)
+        qx, qw = (rng.integers(-60, 61, shape).astype(np.int8) for shape in ((6, 20), (20, 6)))
+        sums = (qx.astype(np.int64) - zx) @ (qw.astype(np.int64) - zw)
+        real = sums * float(sx) * sw.astype(np.float64)
+        sy = np.float32(np.abs(real).max() / 100)
+        steps, ratio = real / float(sy), float(sx) * sw.astype(np.float64) / float(sy)
+        halved = sums * ratio.astype(np.float16).astype(np.float64)
+        if np.abs(steps % 1 - 0.5).min() > 0.01 and (np.rint(halved) != np.rint(steps)).any():
+            return {"qx": qx, "qw": qw, "x": (sx, zx), "w": (sw, zw), "y": (sy, points(rng, (), 20))}
+
+
 def product_edges(rng: np.random.Generator) -> list[Inputs]:
     return [
         product_case(rng, 1, 1, 1, False),
@@ -152,6 +167,7 @@ def product_edges(rng: np.random.Generator) -> list[Inputs]:
         product_case(rng, 3, 0, 2, False),
         product_case(rng, 8, 8, 8, True),
         product_ties(rng),
+        product_uneven(rng),
     ]
 
 

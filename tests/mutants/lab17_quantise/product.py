@@ -177,3 +177,14 @@ def int8_matmul(qx, qw, x, w, y):
     sums = (qx.astype(np.int32) - zx) @ (qw.astype(np.int32) - zw)
     ratio = np.float64(sx) * np.asarray(sw, np.float64) / np.float64(sy)
     return np.clip(np.rint(sums * ratio + zy), -128, 127).astype(np.int8)
+
+
+# %% wrong: the multiplier is kept in half precision | steps of y
+
+
+def int8_matmul(qx, qw, x, w, y):
+    (sx, zx), (sw, zw), (sy, zy) = x, w, y
+    sums = (qx.astype(np.int32) - zx) @ (qw.astype(np.int32) - zw)
+    ratio = (np.float64(sx) * np.asarray(sw, np.float64) / np.float64(sy)).astype(np.float16)
+    steps = np.rint(sums * ratio.astype(np.float64)) + zy
+    return np.clip(steps, -128, 127).astype(np.int8)
