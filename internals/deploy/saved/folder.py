@@ -304,6 +304,7 @@ _WORD = np.dtype("<u8")
 _LARGE = 2**25
 """Bytes from which the C library takes memory from the system each time, and keeps none for the next."""
 _CACHED = 2**23
+"""Bytes up to which zeros that were just written are still in the processor's cache."""
 _OWN = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
 _NOTHING = hashlib.sha256()
 """To copy it is faster than to look for the algorithm in OpenSSL again."""
